@@ -1,0 +1,63 @@
+"""Everything that this project raises, on one page.
+
+NumalignError
+├── ConfigError        the operator asked for something that we cannot do
+├── DiscoveryError     the machine shows something unreadable or impossible
+├── WireError          bytes from a peer or a file are not in the agreed form
+│   └── CorruptCheckpointError
+├── StartError         the managers refuse to start, with the kubelet's own words
+└── PeerError          a peer did not answer or refused; says whether to try again
+
+A pod that does not fit is not an error but an answer: see decisions.Rejected.
+A promise broken by our own code is an AssertionError, and it ends the process.
+"""
+
+from __future__ import annotations
+
+
+class NumalignError(Exception):
+    """Base of all our errors. Never raised as itself."""
+
+
+class ConfigError(NumalignError):
+    """The operator asked for something that we cannot do."""
+
+
+class DiscoveryError(NumalignError):
+    """A machine description that is unreadable or impossible.
+
+    The message names the source, what was found, what was expected and what to do.
+    """
+
+    def __init__(self, source: str, found: str, expected: str, hint: str = "") -> None:
+        text = f"{source}: found {found}, expected {expected}."
+        super().__init__(f"{text} {hint}" if hint else text)
+        self.source = source
+        self.found = found
+        self.expected = expected
+        self.hint = hint
+
+
+class WireError(NumalignError):
+    """Bytes that are not in the agreed form."""
+
+
+class CorruptCheckpointError(WireError):
+    """A state file whose content does not match its checksum, or that cannot be read."""
+
+
+class StartError(NumalignError):
+    """The managers cannot be built or started; phase and text are the kubelet's."""
+
+    def __init__(self, phase: str, text: str) -> None:
+        super().__init__(text)
+        self.phase = phase
+        self.text = text
+
+
+class PeerError(NumalignError):
+    """A peer did not answer or refused."""
+
+    def __init__(self, text: str, *, retry: bool = False) -> None:
+        super().__init__(text)
+        self.retry = retry
