@@ -17,11 +17,10 @@ from enum import Enum
 from functools import lru_cache
 from typing import Final, Self
 
-# The kubelet's three refusals, word for word.
+# The kubelet's refusals, word for word.
 _WRONG_FORMAT: Final = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )
-_WRONG_NUMBER: Final = "unable to parse numeric part of quantity"
 _WRONG_SUFFIX: Final = "unable to parse quantity's suffix"
 
 # No sane amount needs more; beyond these limits one text could cost gigabytes.
@@ -30,7 +29,7 @@ EXPONENT_MAX: Final = 1_000
 
 # No two parts can match the same characters, so a bad text costs no more than its length.
 _TEXT: Final = re.compile(
-    r"([+-]?)([0-9]*)(\.?)((?<=\.)[0-9]*|)((?:[eEinumkKMGTP]+[-+]?|[-+])[0-9]*|)", re.ASCII
+    r"([+-]?)([0-9]*)\.?((?<=\.)[0-9]*|)((?:[eEinumkKMGTP]+[-+]?|[-+])[0-9]*|)", re.ASCII
 )
 _EXPONENT: Final = re.compile(r"[eE]([-+]?[0-9]+)", re.ASCII)
 
@@ -39,6 +38,7 @@ _NANOS: Final = 10**9
 _INT64_MAX: Final = 2**63 - 1
 _INT64_MIN: Final = -(2**63)
 _DIGITS_EXACT: Final = 18  # decimal digits that always fit 64 bits
+_SHIFTS_UNCHECKED: Final = frozenset({1, 2, 3, 6, 9})
 _CACHE_SIZE: Final = 4_096  # pods repeat the same few texts
 
 
@@ -99,29 +99,31 @@ class Quantity:
     def value(self) -> int:
         """The amount rounded up, as the kubelet's 64-bit number (see ``_scaled``)."""
         if self._value is None:
-            self._value = self._scaled(_NANOS)
+            self._value = self._scaled(0)
         return self._value
 
     def milli(self) -> int:
         """The thousandths rounded up, as the kubelet's 64-bit number (see ``_scaled``)."""
         if self._milli is None:
-            self._milli = self._scaled(10**6)
+            self._milli = self._scaled(-3)
         return self._milli
 
     def micro(self) -> int:
         """The millionths rounded up, as the kubelet's 64-bit number (see ``_scaled``)."""
-        return self._scaled(10**3)
+        return self._scaled(-6)
 
-    def _scaled(self, unit: int) -> int:
-        """The number of units, rounded away from zero.
+    def _scaled(self, unit_scale: int) -> int:
+        """The number of units of 10**unit_scale, rounded away from zero.
 
-        A number beyond 64 bits becomes 0 in the 64-bit form and wraps round in the other one:
-        no real machine gets there, but both are what the kubelet computes.
+        What does not fit 64 bits wraps round, or becomes 0 where the kubelet multiplies in
+        small checked steps. No real machine gets there, but it is what the kubelet computes
+        (for negative amounts in the big decimal form it computes nonsense; we do not).
         """
-        number = _divided_away_from_zero(self._nanos, unit)
+        number = _divided_away_from_zero(self._nanos, 10 ** (unit_scale - _NANO_SCALE))
         if _INT64_MIN <= number <= _INT64_MAX:
             return number
-        return 0 if self._scale is not None else _wrapped(number)
+        is_checked = self._scale is not None and self._scale - unit_scale not in _SHIFTS_UNCHECKED
+        return 0 if is_checked else _wrapped(number)
 
     def as_int64(self) -> int | None:
         """The whole number, or None where the kubelet cannot represent the quantity as int64.
@@ -209,17 +211,16 @@ def _parsed(text: str) -> Quantity:
             f"the quantity has {len(text)} characters, at most {TEXT_LENGTH_MAX} are read"
         )
     match = _TEXT.fullmatch(text)
-    if match is None:
+    if match is None or not text:
         raise ValueError(_WRONG_FORMAT)
-    sign, whole, point, fraction, suffix = match.groups()
-    if not whole and not fraction:
-        raise ValueError(_WRONG_NUMBER if point else _WRONG_FORMAT)
+    sign, whole, fraction, suffix = match.groups()
+    # As in the kubelet a missing number is nothing: "Ki" and even "-" are zero.
     whole = whole.lstrip("0") or "0"
     if suffix in _BINARY_EXPONENTS:
-        amount = _binary(whole, fraction, _BINARY_EXPONENTS[suffix])
-        return amount if sign != "-" else _negated(amount)
-    format_, exponent = _decimal_suffix(suffix)
-    amount = _decimal(text, whole, fraction, exponent, format_)
+        amount = _binary(text, whole, fraction, _BINARY_EXPONENTS[suffix])
+    else:
+        format_, exponent = _decimal_suffix(suffix)
+        amount = _decimal(text, whole, fraction, exponent, format_)
     return amount if sign != "-" else _negated(amount)
 
 
@@ -245,11 +246,13 @@ def _decimal(text: str, whole: str, fraction: str, exponent: int, format_: _Form
     return Quantity(_nanos_of(number, scale), format_, scale, text if is_kept else None)
 
 
-def _binary(whole: str, fraction: str, exponent: int) -> Quantity:
-    number = int(whole + fraction) << exponent
+def _binary(text: str, whole: str, fraction: str, exponent: int) -> Quantity:
+    digits = int(whole + fraction)
+    number = digits << exponent
     # The kubelet's estimate of what surely fits 64 bits: 10 binary digits are 3 decimal ones.
     if not fraction and 14 - len(whole) - exponent * 3 // 10 >= 0:
-        return Quantity(number * _NANOS, _Format.BINARY, 0, None)
+        is_kept = digits % 8 != 0  # then no larger suffix fits, see _decimal
+        return Quantity(number * _NANOS, _Format.BINARY, 0, text if is_kept else None)
     nanos = min(_nanos_of(number, -len(fraction)), _INT64_MAX * _NANOS)
     format_ = _Format.DECIMAL if 0 < nanos < _NANOS else _Format.BINARY
     return Quantity(nanos, format_, None, None)
