@@ -24,11 +24,12 @@ from functools import cached_property
 from typing import Final, TypeVar
 
 from numalign.core.errors import DiscoveryError
-from numalign.core.sets import CpuSet, NodeSet
+from numalign.core.sets import ID_MAX, CpuSet, NodeSet
 
 K = TypeVar("K", int, tuple[int, int])
 
 KIB: Final = 1024
+MEMORY_BYTES_MAX: Final = 2**63 - 1  # what the kubelet can hold
 SELF_DISTANCE: Final = 10  # what the ACPI SLIT gives for a node to itself
 
 
@@ -188,6 +189,11 @@ def _grouped(pairs: Iterable[tuple[K, int]]) -> dict[K, CpuSet]:
     return {key: CpuSet(masks[key]) for key in sorted(masks)}
 
 
+def cache_order(cache: Cache) -> tuple[int, str, int]:
+    """The key that sorts the caches of a Machine: level, kind, lowest CPU."""
+    return (cache.level, cache.kind.value, cache.cpus.mask & -cache.cpus.mask)
+
+
 def validate(machine: Machine) -> Machine:
     """The same machine, once it is known to be possible; DiscoveryError otherwise."""
     source = machine.name
@@ -197,6 +203,7 @@ def validate(machine: Machine) -> Machine:
         raise DiscoveryError(source, "no online CPU", "at least one")
     if not machine.nodes:
         raise DiscoveryError(source, "no NUMA node", "at least one")
+    _check_memory(source, "the machine", machine.memory_bytes)
     seen = 0
     for node in machine.nodes:
         if node.cpus.mask & seen:
@@ -205,19 +212,54 @@ def validate(machine: Machine) -> Machine:
                 source, f"CPUs {twice} on NUMA node {node.id} and on another one", "one node each"
             )
         seen |= node.cpus.mask
-        if node.memory_bytes < 0 or any(h.count < 0 for h in node.hugepages):
-            raise DiscoveryError(source, f"negative memory on NUMA node {node.id}", "0 or more")
-        if node.distances is not None and len(node.distances) != len(machine.nodes):
+        _check_node(source, node, len(machine.nodes))
+    _check_cpus(machine)
+    return machine
+
+
+def _check_node(source: str, node: NumaNode, node_count: int) -> None:
+    _check_memory(source, f"NUMA node {node.id}", node.memory_bytes)
+    for pages in node.hugepages:
+        _check_memory(source, f"NUMA node {node.id}", pages.size_bytes * pages.count)
+    if node.distances is not None and len(node.distances) != node_count:
+        raise DiscoveryError(
+            source,
+            f"{len(node.distances)} distances for NUMA node {node.id}",
+            f"one for each of the {node_count} nodes",
+        )
+
+
+def _check_cpus(machine: Machine) -> None:
+    source = machine.name
+    where = {cpu: node.id for node in machine.nodes for cpu in node.cpus}
+    for cpu in machine.cpus:
+        if cpu.node is not None and cpu.node not in machine.node_set:
+            raise DiscoveryError(
+                source, f"CPU {cpu.id} on NUMA node {cpu.node}", f"one of {machine.node_set}"
+            )
+        if cpu.node != where.get(cpu.id):
             raise DiscoveryError(
                 source,
-                f"{len(node.distances)} distances for NUMA node {node.id}",
-                f"one for each of the {len(machine.nodes)} nodes",
+                f"CPU {cpu.id} on NUMA node {_or_none(cpu.node)} by its own word and on "
+                f"{_or_none(where.get(cpu.id))} by the nodes'",
+                "one answer",
             )
-    for cpu in machine.cpus:
-        where = machine.node_set
-        if cpu.node is not None and cpu.node not in where:
-            raise DiscoveryError(source, f"CPU {cpu.id} on NUMA node {cpu.node}", f"one of {where}")
-    return machine
+    for core, cpus in machine.cores.items():
+        if core not in cpus or min(cpus) != core:
+            raise DiscoveryError(
+                source, f"a core {core} of CPUs {cpus}", "the lowest CPU as the core's name"
+            )
+
+
+def _or_none(node: int | None) -> str:
+    return "none" if node is None else str(node)
+
+
+def _check_memory(source: str, where: str, amount: int) -> None:
+    if not 0 <= amount <= MEMORY_BYTES_MAX:
+        raise DiscoveryError(
+            source, f"{amount} bytes of memory on {where}", f"0 to {MEMORY_BYTES_MAX}"
+        )
 
 
 def _check_ids(source: str, what: str, ids: list[int]) -> None:
@@ -225,3 +267,5 @@ def _check_ids(source: str, what: str, ids: list[int]) -> None:
         raise DiscoveryError(source, f"{what} numbers {ids}", "each once, in ascending order")
     if ids and ids[0] < 0:
         raise DiscoveryError(source, f"{what} number {ids[0]}", "0 or more")
+    if ids and ids[-1] > ID_MAX:
+        raise DiscoveryError(source, f"{what} number {ids[-1]}", f"at most {ID_MAX}")

@@ -1,0 +1,42 @@
+"""A Machine from the files of sysfs and procfs, of the running host or of a capture.
+
+One reader for each part stands beside this file; what they find strange ends in ``notes``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from numalign.adapters.filetree import FileTree
+from numalign.adapters.sysfs_caches import read_caches
+from numalign.adapters.sysfs_cpus import cpus_of, read_presence, read_topologies
+from numalign.adapters.sysfs_hmat import read_memory_paths
+from numalign.adapters.sysfs_nodes import node_cpus, read_memory, read_nodes
+from numalign.adapters.sysfs_pci import read_devices
+from numalign.adapters.sysfs_text import Notes, SysfsText
+from numalign.core.machine import Machine, validate
+from numalign.core.sets import CpuSet
+
+HOST_NAME: Final = "proc/sys/kernel/hostname"
+
+
+def read_machine(tree: FileTree, name: str = "") -> Machine:
+    """The machine that a tree of files shows; DiscoveryError where it shows none."""
+    text = SysfsText(tree, Notes())
+    presence = read_presence(text)
+    topologies = read_topologies(text, presence.online)
+    usable = CpuSet.of(topology.cpu for topology in topologies)
+    nodes = read_nodes(text, usable)
+    return validate(
+        Machine(
+            name=name or text.words(HOST_NAME) or tree.source,
+            nodes=nodes,
+            cpus=cpus_of(text, topologies, node_cpus(nodes)),
+            memory_bytes=read_memory(text) or sum(node.memory_bytes for node in nodes),
+            caches=read_caches(text, usable),
+            devices=read_devices(text, nodes),
+            memory_paths=read_memory_paths(text, nodes),
+            offline=presence.offline,
+            notes=text.notes.texts(),
+        )
+    )
