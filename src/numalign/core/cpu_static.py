@@ -13,7 +13,7 @@ from numalign.core.cpu_policy import ALIGN_SOCKET, FULL_CORES, STRICT, CpuPolicy
 from numalign.core.cpu_take import NotEnoughCpusError
 from numalign.core.decisions import AllocationError, Breakage, KubeletBreaksError, Reason
 from numalign.core.errors import StartError
-from numalign.core.hints import Affinity, Answer, Hint, HintSet, ProviderAnswer, Region, SocketRule
+from numalign.core.hints import Affinity, Answer, Hint, HintSet, Region, SocketRule
 from numalign.core.node_search import Need, fewest_nodes
 from numalign.core.pod import Container
 from numalign.core.sets import format_list
@@ -77,19 +77,6 @@ def _check_reserved(policy: CpuPolicy, shared: int) -> None:
 
 
 # Hints.
-
-
-def hints(
-    policy: CpuPolicy, state: CpuState, held: int | None, reusable: int, count: int
-) -> ProviderAnswer:
-    """Where ``count`` CPUs could come from; ``held`` is what the container already has."""
-    if count == 0:
-        return None
-    if held is not None:
-        if held.bit_count() != count:
-            return {"cpu": Affinity.NOWHERE}
-        return {"cpu": hint_set(policy, held, 0, count)}
-    return {"cpu": hint_set(policy, state.shared & ~policy.reserved, reusable, count)}
 
 
 def hint_set(policy: CpuPolicy, available: int, reusable: int, count: int) -> Answer:

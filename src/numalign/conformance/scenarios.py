@@ -1,0 +1,281 @@
+"""Replays scenario and resize files: whole sequences of admissions on one host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from numalign.conformance import reading
+from numalign.conformance.reading import Json
+from numalign.core import devices, host
+from numalign.core.admission import Operation, admit, placements
+from numalign.core.decisions import Admitted, Broken, Decision, Placement, Rejected
+from numalign.core.errors import StartError
+from numalign.core.hints import Hint
+from numalign.core.host import Host, HostState
+from numalign.core.pod import Pod, qos_class
+from numalign.core.sets import bits, format_list
+from numalign.core.settings import Version
+
+_PLUGIN_STATE = tuple[dict[str, list[devices.Device]], frozenset[str]]
+
+
+class Replay:
+    """One host that is driven by the steps of a scenario."""
+
+    def __init__(self, scenario: Json, version: Version) -> None:
+        self.settings = reading.settings(scenario["kubelet"], version)
+        self.plugins = {
+            name: reading.devices(items) for name, items in (scenario.get("devices") or {}).items()
+        }
+        self.preferring = frozenset(scenario.get("devices_preferred_allocation") or ())
+        self.host: Host = host.build(self.settings, reading.machine(scenario["machine"]))
+        self.state: HostState = self._registered(host.start(self.host))
+        self.order: list[str] = []  # uids in the order of their first admission
+
+    def _registered(self, state: HostState) -> HostState:
+        found = state.devices
+        for name in sorted(self.plugins):
+            found = devices.with_reported(found, name, self._resource(name))
+        return replace(state, devices=found)
+
+    def _resource(self, name: str) -> devices.DeviceResource:
+        return devices.device_resource(self.plugins[name], has_preferred=name in self.preferring)
+
+    def admit(self, pod: Pod, operation: Operation = Operation.ADD) -> Decision:
+        """Decides about a pod; one that is refused leaves nothing behind."""
+        self.state, decision = admit(
+            self.host, self.state, pod, operation=operation, preferred=prefer_lowest
+        )
+        if isinstance(decision, Rejected):
+            self.state = host.cleaned(self.host, self.state)
+        elif isinstance(decision, Admitted) and pod.uid not in self.order:
+            self.order.append(pod.uid)
+        return decision
+
+    def remove(self, uid: str) -> None:
+        """Ends a pod and frees what it held."""
+        self.state = host.cleaned(self.host, host.ended(self.state, uid))
+
+    def restart(self) -> list[tuple[Pod, Decision]]:
+        """Builds the managers anew on what was saved and admits every active pod again."""
+        pods = [self.state.pods[uid] for uid in self.order if uid in self.state.pods]
+        saved = self.state
+        self.state = self._registered(
+            host.start(
+                self.host, cpu=saved.cpu, memory=saved.memory, saved_devices=saved.devices.saved
+            )
+        )
+        # All of them are active while each is admitted again.
+        self.state = replace(self.state, pods={pod.uid: pod for pod in pods})
+        return [(pod, self.admit(pod)) for pod in pods]
+
+    def set_health(self, change: Json) -> None:
+        """Lets a plugin report its devices again with one changed."""
+        name = change["resource"]
+        self.plugins[name] = [
+            replace(d, healthy=change["healthy"]) if d.id == change["id"] else d
+            for d in self.plugins[name]
+        ]
+        found = devices.with_reported(self.state.devices, name, self._resource(name))
+        self.state = replace(self.state, devices=found)
+
+
+def prefer_lowest(
+    _name: str, offered: tuple[str, ...], must: tuple[str, ...], count: int
+) -> tuple[str, ...]:
+    """What the plugins of the vectors prefer: what must be, then the lowest ids."""
+    rest = [device for device in sorted(offered) if device not in must]
+    return (*must, *rest[: max(0, count - len(must))])
+
+
+def scenario(line: Json, version: Version) -> list[str]:
+    """The differences between a recorded scenario and ours."""
+    expected = line["expected"]
+    try:
+        replay = Replay(line["scenario"], version)
+    except StartError as error:
+        return _start_differences(expected, error)
+    if "start_error" in expected or "start_error_any_of" in expected:
+        return [f"it started, expected the refusal {_start_text(expected)}"]
+    differences = list(_initial_differences(replay, expected))
+    defect = min((step for step, _ in expected.get("real_code_defects", ())), default=None)
+    for number, (step, wanted) in enumerate(
+        zip(line["scenario"]["steps"], expected["steps"], strict=True)
+    ):
+        if number == defect:
+            return differences  # from here on the real code broke its own rules
+        found = list(_step_differences(replay, step, wanted))
+        differences += [f"step {number} ({_step_name(step)}): {text}" for text in found]
+        if found:
+            return differences
+    return differences + list(_file_differences(replay, expected.get("files") or {}))
+
+
+def _start_text(expected: Json) -> str:
+    return str(expected.get("start_error") or expected.get("start_error_any_of"))
+
+
+def _start_differences(expected: Json, error: StartError) -> list[str]:
+    texts = expected.get("start_error_any_of") or [expected.get("start_error")]
+    if error.text in texts and error.phase == expected.get("start_error_phase"):
+        return []
+    return [
+        f"refused to start in {error.phase}: {error.text}; "
+        f"expected {expected.get('start_error_phase')}: {_start_text(expected)}"
+    ]
+
+
+def _initial_differences(replay: Replay, expected: Json) -> Iterator[str]:
+    reserved = format_list(replay.host.cpu.reserved) if replay.host.cpu else ""
+    if reserved != expected["reserved_cpus"]:
+        yield f"reserved CPUs {reserved}, expected {expected['reserved_cpus']}"
+    shared = format_list(replay.state.cpu.shared)
+    if shared != expected["initial_shared_cpus"]:
+        yield f"initial shared CPUs {shared}, expected {expected['initial_shared_cpus']}"
+
+
+def _step_name(step: Json) -> str:
+    [(name, argument)] = step.items()
+    return f"{name} {argument['uid'] if isinstance(argument, Mapping) and 'uid' in argument else argument}"
+
+
+def _step_differences(replay: Replay, step: Json, wanted: Json) -> Iterator[str]:
+    [(name, argument)] = step.items()
+    match name:
+        case "admit":
+            pod = reading.pod(argument)
+            yield from _decision_differences(replay, pod, replay.admit(pod), wanted)
+        case "resize":
+            pod = reading.pod(argument)
+            if pod.uid in replay.state.pods:
+                decision = replay.admit(pod, Operation.RESIZE)
+                yield from _decision_differences(replay, pod, decision, wanted)
+        case "remove":
+            replay.remove(argument)
+        case "start":
+            replay.state = host.containers_started(replay.state, argument)
+            active = replay.state.pods.get(argument)
+            if active is not None:
+                yield from _placement_differences(replay, active, wanted)
+        case "restart":
+            yield from _restart_differences(replay, wanted)
+        case "device_health":
+            replay.set_health(argument)
+        case _:
+            yield f"unknown step {name}"
+    if "error" not in wanted:
+        yield from _state_differences(replay.state, wanted)
+
+
+def _decision_differences(
+    replay: Replay, pod: Pod, decision: Decision, wanted: Json
+) -> Iterator[str]:
+    if "qos" in wanted:
+        qos = qos_class(pod, replay.settings)
+        if qos != wanted["qos"]:
+            yield f"QoS class {qos}, expected {wanted['qos']}"
+    match decision:
+        case Broken(kind, statement):
+            yield f"the kubelet {kind} ({statement}), expected {_outcome(wanted)}"
+        case Rejected(reason, message):
+            texts = wanted.get("message_any_of") or [wanted.get("message", "")]
+            if wanted.get("admitted") or reason != wanted.get("reason") or message not in texts:
+                yield f"rejected with {reason}: {message}; expected {_outcome(wanted)}"
+        case Admitted():
+            if not wanted.get("admitted"):
+                yield f"admitted, expected {_outcome(wanted)}"
+            else:
+                yield from _placement_differences(replay, pod, wanted)
+
+
+def _outcome(wanted: Json) -> str:
+    if wanted.get("admitted"):
+        return "admission"
+    text = wanted.get("message") or wanted.get("message_any_of")
+    return f"{wanted.get('reason')}: {text}"
+
+
+def _placement_differences(replay: Replay, pod: Pod, wanted: Json) -> Iterator[str]:
+    found = placements(replay.state, pod)
+    for placement, other in zip(found, wanted.get("containers") or (), strict=True):
+        ours = _shown(replay, placement)
+        theirs: dict[str, Any] = {key: value for key, value in other.items() if key != "name"}
+        for held in theirs.get("devices", {}).values():
+            held.setdefault("ids", None)
+        for name, held in ours.get("devices", {}).items():
+            expected = theirs.get("devices", {}).get(name)
+            if expected is not None and expected["ids"] is None:
+                held["ids"] = None
+        for key in sorted(ours.keys() | theirs.keys()):
+            if ours.get(key) != theirs.get(key):
+                yield (
+                    f"container {placement.container}: {key} {ours.get(key)}, "
+                    f"expected {theirs.get(key)}"
+                )
+
+
+def _shown(replay: Replay, placement: Placement) -> dict[str, Any]:
+    shown: dict[str, Any] = {"hint": _hint(placement.hint)}
+    if placement.cpus is not None:
+        shown["cpus"] = format_list(placement.cpus)
+    if placement.memory:
+        blocks = sorted(placement.memory, key=lambda b: b.type)
+        shown["memory"] = [{"numa": list(b.nodes), "type": b.type, "size": b.size} for b in blocks]
+    if placement.devices:
+        shown["devices"] = {
+            name: _shown_devices(replay, name, ids) for name, ids in placement.devices.items()
+        }
+    return shown
+
+
+def _shown_devices(replay: Replay, name: str, ids: tuple[str, ...]) -> dict[str, Any]:
+    nodes = {d.id: ",".join(str(n) for n in d.nodes or ()) for d in replay.plugins[name]}
+    by_numa: dict[str, int] = {}
+    for device in ids:
+        place = nodes[device] or "none"
+        by_numa[place] = by_numa.get(place, 0) + 1
+    return {"ids": sorted(ids), "by_numa": by_numa}
+
+
+def _hint(hint: Hint) -> dict[str, Any]:
+    numa = None if hint.nodes is None else list(bits(hint.nodes))
+    return {"numa": numa, "preferred": hint.preferred}
+
+
+def _restart_differences(replay: Replay, wanted: Json) -> Iterator[str]:
+    try:
+        again = replay.restart()
+    except StartError as error:
+        text = f"{error.phase}: {error.text}"
+        if text != wanted.get("error"):
+            yield f"refused to start: {text}; expected {wanted.get('error', 'a start')}"
+        return
+    if "error" in wanted:
+        yield f"it started, expected {wanted['error']}"
+        return
+    for (pod, decision), other in zip(again, wanted.get("readmit") or (), strict=True):
+        for text in _decision_differences(replay, pod, decision, other):
+            yield f"pod {pod.uid}: {text}"
+
+
+def _state_differences(state: HostState, wanted: Json) -> Iterator[str]:
+    shared = format_list(state.cpu.shared)
+    if shared != wanted.get("shared_cpus", ""):
+        yield f"shared CPUs {shared}, expected {wanted.get('shared_cpus')}"
+    if "memory_state" in wanted:
+        ours = {
+            str(i): {
+                "free": {name: table.free for name, table in node.tables.items()},
+                "assignments": node.assignments,
+                "cells": list(node.cells),
+            }
+            for i, node in state.memory.machine.items()
+        }
+        if ours != wanted["memory_state"]:
+            yield f"memory state {ours}, expected {wanted['memory_state']}"
+
+
+def _file_differences(_replay: Replay, _files: Json) -> Iterator[str]:
+    return iter(())
