@@ -8,7 +8,6 @@ the CPUs of a node here are those that no smaller or lower-numbered node claims.
 from __future__ import annotations
 
 from typing import Final
-from xml.etree.ElementTree import Element
 
 from numalign.adapters.hwloc_matrices import latencies, memory_paths
 from numalign.adapters.hwloc_objects import (
@@ -55,7 +54,7 @@ def read_hwloc_xml(data: bytes, source: str, name: str = "") -> Machine:
     )
     return validate(
         Machine(
-            name=name or _info(root, "HostName") or source,
+            name=name or source,
             nodes=placed,
             cpus=_cpus(found, node_of, source),
             memory_bytes=sum(node.memory_bytes for node in nodes),
@@ -66,11 +65,6 @@ def read_hwloc_xml(data: bytes, source: str, name: str = "") -> Machine:
             notes=_notes(found),
         )
     )
-
-
-def _info(root: Element, wanted: str) -> str:
-    infos = root.iter("info")
-    return next((info.get("value", "") for info in infos if info.get("name") == wanted), "")
 
 
 def _pus(found: list[HwlocObject], source: str) -> dict[int, HwlocObject]:
@@ -135,7 +129,7 @@ def _nodes(found: list[HwlocObject], source: str) -> list[NumaNode]:
     shown = list(of_kind(found, "NUMANode"))
     if not shown:
         return [_whole_machine(found, source)]
-    taken = 0
+    free = _all_cpus(found)
     nodes: dict[int, NumaNode] = {}
     # The smallest claim wins: a memory on a package stands above those on its parts.
     for made in sorted(shown, key=lambda node: (node.local_cpus().bit_count(), node.os_index or 0)):
@@ -144,8 +138,8 @@ def _nodes(found: list[HwlocObject], source: str) -> list[NumaNode]:
             raise DiscoveryError(
                 source, f"a NUMANode with the number {made.element.get('os_index')}", "each once"
             )
-        cpus = made.local_cpus() & ~taken & _all_cpus(found)
-        taken |= cpus
+        cpus = made.local_cpus() & free
+        free &= ~cpus
         memory = made.number("local_memory") or 0
         nodes[node] = NumaNode(node, CpuSet(cpus), memory, _hugepages(made))
     return [nodes[node] for node in sorted(nodes)]
@@ -184,10 +178,15 @@ def _caches(found: list[HwlocObject]) -> tuple[Cache, ...]:
 def _cache(made: HwlocObject) -> Cache | None:
     level = made.number("depth")
     kind = _CACHE_KINDS.get(made.element.get("cache_type", ""))
-    if not made.kind.endswith("Cache") or made.kind == "MemCache" or level is None or kind is None:
+    if not made.kind.endswith("Cache") or _is_memory_side(made) or level is None or kind is None:
         return None
     size = made.number("cache_size") or 0
     return Cache(level, kind, size, CpuSet(made.local_cpus()), made.os_index)
+
+
+def _is_memory_side(made: HwlocObject) -> bool:
+    # Exports before 2.1 show such a cache as an L3 with a subtype.
+    return made.kind == "MemCache" or made.element.get("subtype") == "MemorySideCache"
 
 
 def _offline(found: list[HwlocObject]) -> CpuSet:
@@ -207,7 +206,7 @@ def _notes(found: list[HwlocObject]) -> tuple[str, ...]:
         which = ", ".join(str(node) for node in bits(hidden))
         notes.append(f"hwloc left out the NUMA nodes {which}: without memory, or not allowed")
     behind = 0
-    for cache in of_kind(found, "MemCache"):
+    for cache in filter(_is_memory_side, found):
         behind |= cache.local_cpus()
     if behind:
         notes.append(f"the memory near CPUs {format_list(behind)} stands behind memory-side caches")

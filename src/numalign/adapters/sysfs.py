@@ -17,6 +17,7 @@ from numalign.adapters.sysfs_text import Notes, SysfsText
 from numalign.core.machine import Machine, validate
 from numalign.core.sets import CpuSet
 
+MEMORY_TOLERANCE: Final = 8  # an eighth: kernels count a little differently in the two places
 HOST_NAME: Final = "proc/sys/kernel/hostname"
 
 
@@ -27,12 +28,15 @@ def read_machine(tree: FileTree, name: str = "") -> Machine:
     topologies = read_topologies(text, presence.online)
     usable = CpuSet.of(topology.cpu for topology in topologies)
     nodes = read_nodes(text, usable)
+    total, of_nodes = read_memory(text), sum(node.memory_bytes for node in nodes)
+    if abs(total - of_nodes) * MEMORY_TOLERANCE > total > 0:
+        text.notes.add(f"the machine has {total} bytes of memory, its NUMA nodes {of_nodes}")
     return validate(
         Machine(
             name=name or text.words(HOST_NAME) or tree.source,
             nodes=nodes,
             cpus=cpus_of(text, topologies, node_cpus(nodes)),
-            memory_bytes=read_memory(text) or sum(node.memory_bytes for node in nodes),
+            memory_bytes=total or of_nodes,
             caches=read_caches(text, usable),
             devices=read_devices(text, nodes),
             memory_paths=read_memory_paths(text, nodes),

@@ -28,9 +28,8 @@ def is_tar(data: bytes) -> bool:
 
 
 def tar_tree(data: bytes, source: str) -> MappingTree:
-    """The tree of files in an archive, which may be compressed."""
-    plain = unpacked(data, source)
-    files, links = _members(plain, source)
+    """The tree of files in an archive, compressed or not."""
+    files, links = _members(unpacked(data, source), source)
     root = _root(files, source)
     if not root:
         return MappingTree(files, links=links, source=source)
