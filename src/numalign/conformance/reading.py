@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from numalign.core.cpu_topology import CpuTopology, cpu_topology
 from numalign.core.devices import Device
 from numalign.core.machine import HugePages
 from numalign.core.machine_info import CoreInfo, MachineInfo, NodeInfo
-from numalign.core.pod import Container, Pod, Resources
+from numalign.core.pod import Container, Pod
 from numalign.core.quantity import Quantity
-from numalign.core.settings import Fidelity, ReservedMemory, Settings, Version
 from numalign.core.sets import parse_list
+from numalign.core.settings import Fidelity, ReservedMemory, Settings, Version
 
 Json = Mapping[str, Any]
 
@@ -84,7 +84,7 @@ def _reservation(data: Json, reserved: tuple[ReservedMemory, ...]) -> dict[str, 
     return found
 
 
-def quantities(data: Mapping[str, str] | None) -> Resources:
+def quantities(data: Mapping[str, str] | None) -> dict[str, Quantity]:
     """Resource amounts given as text."""
     return {name: Quantity.parse(text) for name, text in (data or {}).items()}
 
@@ -113,7 +113,7 @@ def _container(data: Json, *, is_init: bool) -> Container:
     )
 
 
-def devices(data: Json) -> list[Device]:
+def devices(data: Sequence[Json]) -> list[Device]:
     """The devices of one resource; an empty NUMA list means that the plugin said nothing."""
     return [
         Device(

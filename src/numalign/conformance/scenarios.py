@@ -11,14 +11,14 @@ from numalign.conformance.reading import Json
 from numalign.core import devices, host
 from numalign.core.admission import Operation, admit, placements
 from numalign.core.decisions import Admitted, Broken, Decision, Placement, Rejected
-from numalign.core.errors import StartError
+from numalign.core.errors import StartError, WireError
 from numalign.core.hints import Hint
 from numalign.core.host import Host, HostState
 from numalign.core.pod import Pod, qos_class
 from numalign.core.sets import bits, format_list
 from numalign.core.settings import Version
 
-_PLUGIN_STATE = tuple[dict[str, list[devices.Device]], frozenset[str]]
+Outcome = list[tuple[Pod, Decision]]
 
 
 class Replay:
@@ -46,7 +46,12 @@ class Replay:
     def admit(self, pod: Pod, operation: Operation = Operation.ADD) -> Decision:
         """Decides about a pod; one that is refused leaves nothing behind."""
         self.state, decision = admit(
-            self.host, self.state, pod, operation=operation, preferred=prefer_lowest
+            self.host,
+            self.state,
+            pod,
+            operation=operation,
+            preferred=prefer_lowest,
+            past_defects=True,
         )
         if isinstance(decision, Rejected):
             self.state = host.cleaned(self.host, self.state)
@@ -58,7 +63,7 @@ class Replay:
         """Ends a pod and frees what it held."""
         self.state = host.cleaned(self.host, host.ended(self.state, uid))
 
-    def restart(self) -> list[tuple[Pod, Decision]]:
+    def restart(self) -> Outcome:
         """Builds the managers anew on what was saved and admits every active pod again."""
         pods = [self.state.pods[uid] for uid in self.order if uid in self.state.pods]
         saved = self.state
@@ -80,6 +85,30 @@ class Replay:
         ]
         found = devices.with_reported(self.state.devices, name, self._resource(name))
         self.state = replace(self.state, devices=found)
+
+    def step(self, step: Json) -> Outcome:
+        """Carries out one step; the pods that were decided about, with their decisions."""
+        [(name, argument)] = step.items()
+        match name:
+            case "admit":
+                pod = reading.pod(argument)
+                return [(pod, self.admit(pod))]
+            case "resize":
+                pod = reading.pod(argument)
+                if pod.uid not in self.state.pods:
+                    return []
+                return [(pod, self.admit(pod, Operation.RESIZE))]
+            case "remove":
+                self.remove(argument)
+            case "start":
+                self.state = host.containers_started(self.state, argument)
+            case "restart":
+                return self.restart()
+            case "device_health":
+                self.set_health(argument)
+            case _:
+                raise WireError(f"unknown step {name!r} in a scenario")
+        return []
 
 
 def prefer_lowest(
@@ -138,35 +167,37 @@ def _initial_differences(replay: Replay, expected: Json) -> Iterator[str]:
 
 def _step_name(step: Json) -> str:
     [(name, argument)] = step.items()
-    return f"{name} {argument['uid'] if isinstance(argument, Mapping) and 'uid' in argument else argument}"
+    subject = argument.get("uid", argument) if isinstance(argument, Mapping) else argument
+    return f"{name} {subject}"
 
 
 def _step_differences(replay: Replay, step: Json, wanted: Json) -> Iterator[str]:
-    [(name, argument)] = step.items()
-    match name:
-        case "admit":
-            pod = reading.pod(argument)
-            yield from _decision_differences(replay, pod, replay.admit(pod), wanted)
-        case "resize":
-            pod = reading.pod(argument)
-            if pod.uid in replay.state.pods:
-                decision = replay.admit(pod, Operation.RESIZE)
-                yield from _decision_differences(replay, pod, decision, wanted)
-        case "remove":
-            replay.remove(argument)
-        case "start":
-            replay.state = host.containers_started(replay.state, argument)
-            active = replay.state.pods.get(argument)
-            if active is not None:
-                yield from _placement_differences(replay, active, wanted)
-        case "restart":
-            yield from _restart_differences(replay, wanted)
-        case "device_health":
-            replay.set_health(argument)
-        case _:
-            yield f"unknown step {name}"
-    if "error" not in wanted:
-        yield from _state_differences(replay.state, wanted)
+    try:
+        outcome = replay.step(step)
+    except StartError as error:
+        text = f"{error.phase}: {error.text}"
+        if text != wanted.get("error"):
+            yield f"refused to start: {text}; expected {wanted.get('error', 'a start')}"
+        return
+    if "error" in wanted:
+        yield f"it started, expected {wanted['error']}"
+        return
+    yield from _outcome_differences(replay, step, outcome, wanted)
+    yield from _state_differences(replay.state, wanted)
+
+
+def _outcome_differences(
+    replay: Replay, step: Json, outcome: Outcome, wanted: Json
+) -> Iterator[str]:
+    if "restart" in step:
+        for (pod, decision), other in zip(outcome, wanted.get("readmit") or (), strict=True):
+            for text in _decision_differences(replay, pod, decision, other):
+                yield f"pod {pod.uid}: {text}"
+        return
+    for pod, decision in outcome:
+        yield from _decision_differences(replay, pod, decision, wanted)
+    if "start" in step and step["start"] in replay.state.pods:
+        yield from _placement_differences(replay, replay.state.pods[step["start"]], wanted)
 
 
 def _decision_differences(
@@ -217,7 +248,7 @@ def _placement_differences(replay: Replay, pod: Pod, wanted: Json) -> Iterator[s
 
 
 def _shown(replay: Replay, placement: Placement) -> dict[str, Any]:
-    shown: dict[str, Any] = {"hint": _hint(placement.hint)}
+    shown: dict[str, Any] = {"hint": shown_hint(placement.hint)}
     if placement.cpus is not None:
         shown["cpus"] = format_list(placement.cpus)
     if placement.memory:
@@ -239,25 +270,10 @@ def _shown_devices(replay: Replay, name: str, ids: tuple[str, ...]) -> dict[str,
     return {"ids": sorted(ids), "by_numa": by_numa}
 
 
-def _hint(hint: Hint) -> dict[str, Any]:
+def shown_hint(hint: Hint) -> dict[str, Any]:
+    """A hint as vector files write it."""
     numa = None if hint.nodes is None else list(bits(hint.nodes))
     return {"numa": numa, "preferred": hint.preferred}
-
-
-def _restart_differences(replay: Replay, wanted: Json) -> Iterator[str]:
-    try:
-        again = replay.restart()
-    except StartError as error:
-        text = f"{error.phase}: {error.text}"
-        if text != wanted.get("error"):
-            yield f"refused to start: {text}; expected {wanted.get('error', 'a start')}"
-        return
-    if "error" in wanted:
-        yield f"it started, expected {wanted['error']}"
-        return
-    for (pod, decision), other in zip(again, wanted.get("readmit") or (), strict=True):
-        for text in _decision_differences(replay, pod, decision, other):
-            yield f"pod {pod.uid}: {text}"
 
 
 def _state_differences(state: HostState, wanted: Json) -> Iterator[str]:

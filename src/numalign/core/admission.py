@@ -24,7 +24,7 @@ from numalign.core.decisions import (
     Trace,
 )
 from numalign.core.devices import Preferred
-from numalign.core.draft import Draft
+from numalign.core.draft import Draft, no_preference
 from numalign.core.hints import Hint
 from numalign.core.host import NO_HINT, Host, HostState
 from numalign.core.merge import flattened
@@ -53,13 +53,6 @@ class Operation(StrEnum):
     RESIZE = "resize"
 
 
-def no_preference(
-    _name: str, _offered: tuple[str, ...], _must: tuple[str, ...], _count: int
-) -> tuple[str, ...]:
-    """The preferred allocation of a plugin that has none."""
-    return ()
-
-
 def admit(
     host: Host,
     state: HostState,
@@ -68,14 +61,23 @@ def admit(
     operation: Operation = Operation.ADD,
     preferred: Preferred = no_preference,
     trace: Trace | None = None,
+    past_defects: bool = False,
 ) -> tuple[HostState, Decision]:
     """The next state and the decision about one pod.
 
     A rejected pod is not active in the next state, but what it was given on the way is still
     noted there until ``host.cleaned`` runs, which every admission does first. Where the real
-    kubelet would break, the state is the one before.
+    kubelet would break, the state is the one before. With ``past_defects`` (for replaying what a
+    real kubelet did) CPUs that are not free are given as it gives them.
     """
-    draft = Draft(host, state, pod, is_resize=operation is Operation.RESIZE, preferred=preferred)
+    draft = Draft(
+        host,
+        state,
+        pod,
+        is_resize=operation is Operation.RESIZE,
+        preferred=preferred,
+        past_defects=past_defects,
+    )
     try:
         _run(draft, trace)
     except KubeletBreaksError as error:

@@ -140,7 +140,10 @@ def checks_cores_first(policy: CpuPolicy) -> bool:
 
 
 def taken(policy: CpuPolicy, state: CpuState, hint: Hint, reusable: int, count: int) -> int:
-    """The CPUs for a new container: on the hinted nodes first, then anywhere."""
+    """The CPUs for a new container: on the hinted nodes first, then anywhere.
+
+    On machines with uneven cores the real code may give CPUs that are not free: see ``check_free``.
+    """
     allocatable = (state.shared & ~policy.reserved) | reusable
     try:
         first = 0
@@ -152,14 +155,18 @@ def taken(policy: CpuPolicy, state: CpuState, hint: Hint, reusable: int, count: 
         raise AllocationError(str(error)) from error
     except EndlessLoopError as error:
         raise KubeletBreaksError(Breakage.ENDLESS_LOOP, str(error)) from error
-    cpus = first | rest
-    if cpus & ~allocatable:
+    return first | rest
+
+
+def check_free(policy: CpuPolicy, state: CpuState, reusable: int, cpus: int) -> None:
+    """Stops where the real code would give CPUs that are not free."""
+    taken_twice = cpus & ~((state.shared & ~policy.reserved) | reusable)
+    if taken_twice:
         raise KubeletBreaksError(
             Breakage.CPU_GIVEN_TWICE,
-            f"of the CPUs {format_list(cpus)} it would give, {format_list(cpus & ~allocatable)} "
+            f"of the CPUs {format_list(cpus)} it would give, {format_list(taken_twice)} "
             "are reserved or belong to others: cores here have different numbers of threads",
         )
-    return cpus
 
 
 def _aligned(policy: CpuPolicy, nodes: int) -> int:

@@ -44,8 +44,8 @@ class DeviceResource:
 
     @property
     def has_alignment(self) -> bool:
-        """Whether any device said something about NUMA."""
-        return self.topology_given != 0
+        """Whether any device names a NUMA node."""
+        return bool(self.places)
 
     def mask(self, ids: Iterable[str]) -> int:
         """The mask of those ids that the plugin now reports."""
@@ -203,20 +203,20 @@ def hint_set(
     Only nodes that have devices take part. Preferred are sets with as few nodes as an idle and
     healthy machine would need.
     """
+    places: dict[int, int] = {}
     support = 0
-    everything: list[tuple[int, int]] = []
-    free: list[tuple[int, int]] = []
     for nodes, devices in resource.places:
-        nodes &= machine_nodes  # noqa: PLW2901 nodes that the machine lacks are not seen
-        if nodes:
-            support |= nodes
-            everything.append((nodes, devices.bit_count()))
-            free.append((nodes, (devices & available).bit_count()))
+        seen = nodes & machine_nodes  # nodes that the machine lacks are not looked at
+        if seen:
+            support |= seen
+            places[seen] = places.get(seen, 0) | devices
     support = support or machine_nodes
     numbers = tuple(bits(support))
-    fewest = fewest_nodes([Need(count, tuple(everything))], support, len(numbers))
+    everything = tuple((nodes, devices.bit_count()) for nodes, devices in places.items())
+    free = tuple((nodes, (devices & available).bit_count()) for nodes, devices in places.items())
+    fewest = fewest_nodes([Need(count, everything)], support, len(numbers))
     again = reusable & resource.topology_given
-    needs = [Need(count - again.bit_count(), tuple(free))]
+    needs = [Need(count - again.bit_count(), free)]
     needs += [Need(1, ((nodes, 1),)) for nodes in _touched(resource, again)]
     region = Region(support, 0, tuple(needs))
     if not region.contains(support):

@@ -31,11 +31,25 @@ from numalign.core.settings import Version
 from numalign.core.state import Block, MemoryState
 
 
+def no_preference(
+    _name: str, _offered: tuple[str, ...], _must: tuple[str, ...], _count: int
+) -> tuple[str, ...]:
+    """The preferred allocation of a plugin that has none."""
+    return ()
+
+
 class Draft:
     """A pod in the middle of its admission."""
 
     def __init__(
-        self, host: Host, state: HostState, pod: Pod, *, is_resize: bool, preferred: Preferred
+        self,
+        host: Host,
+        state: HostState,
+        pod: Pod,
+        *,
+        is_resize: bool = False,
+        preferred: Preferred = no_preference,
+        past_defects: bool = False,
     ) -> None:
         settings = host.settings
         self.host = host
@@ -44,6 +58,7 @@ class Draft:
         self.uid = pod.uid
         self.is_resize = is_resize
         self.preferred = preferred
+        self.past_defects = past_defects
         self.hints: dict[str, Hint] = {}
         self.is_guaranteed = qos_class(pod, settings) is Qos.GUARANTEED
         self.is_pod_level = has_pod_level_managers(pod, settings)
@@ -277,6 +292,8 @@ class Draft:
             cpu_static.check_full_cores(policy, self.cpu, count)
         if held is None:
             held = cpu_static.taken(policy, self.cpu, hint, self.reusable.cpus, count)
+            if not self.past_defects:
+                cpu_static.check_free(policy, self.cpu, self.reusable.cpus, held)
             self.cpu = cpu_static.stored(
                 self.cpu,
                 self.uid,
@@ -325,9 +342,7 @@ class Draft:
         entries = {**self.memory.entries, self.uid: own}
         self.memory = MemoryState(self.memory.policy, accounts, entries, self.memory.pod_blocks)
 
-    def _note_reusable_memory(
-        self, container: Container, blocks: tuple[Block, ...]
-    ) -> None:
+    def _note_reusable_memory(self, container: Container, blocks: tuple[Block, ...]) -> None:
         if not self.reusable.memory and not container.is_regular_init:
             return
         after = memory_static.reusable_after(self.reusable.memory, container, blocks)

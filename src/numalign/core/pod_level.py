@@ -86,6 +86,7 @@ def give_cpus(
         raise AllocationError(problem, Reason.EMPTY_POD_SHARED_POOL)
     cpu_static.check_full_cores(policy, state, count)
     cpus = cpu_static.taken(policy, state, hint, 0, count)
+    cpu_static.check_free(policy, state, 0, cpus)
     state = CpuState(
         state.policy,
         state.shared & ~cpus,

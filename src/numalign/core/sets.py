@@ -125,18 +125,11 @@ def parse_list(text: str) -> int:
     mask = 0
     for part in text.split(","):
         first, dash, last = part.partition("-")
-        if not dash:
-            mask |= 1 << _id(first)
-            continue
-        start, end = _id(first), _id(last)
+        start = atoi(first)
+        end = atoi(last) if dash else start
         if start > end:
             raise ValueError(f'invalid range "{part}" ({start} > {end})')
+        if end > ID_MAX:
+            raise ValueError(f"the id {end} is above {ID_MAX}")
         mask |= (1 << (end + 1)) - (1 << start)
     return mask
-
-
-def _id(text: str) -> int:
-    number = atoi(text)
-    if not 0 <= number <= ID_MAX:
-        raise ValueError(f"the id {number} is outside 0 to {ID_MAX}")
-    return number
