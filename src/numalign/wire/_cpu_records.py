@@ -8,7 +8,7 @@ import msgspec
 
 from numalign.core.sets import bits
 from numalign.wire import dump
-from numalign.wire.goshapes import CpuList, Keyed, Struct, Text, Whole
+from numalign.wire.goshapes import CpuList, Fields, Keyed, Struct, Text, Whole
 
 Sets = dict[str, str]
 
@@ -54,13 +54,13 @@ class Envelope(msgspec.Struct):
 
 CHECKSUM: Final = Whole("checksum.Checksum", 0, 2**64 - 1)
 _TEXT: Final = Text()
-_HEAD: Final = {"policyName": ("policy", _TEXT), "defaultCpuSet": ("shared", _TEXT)}
-_ENTRIES: Final = {"entries": ("entries", Keyed(Keyed(_TEXT)))}
-_CHECKSUM: Final = {"checksum": ("checksum", CHECKSUM)}
+_HEAD: Final[Fields] = {"policyName": ("policy", _TEXT), "defaultCpuSet": ("shared", _TEXT)}
+_ENTRIES: Final[Fields] = {"entries": ("entries", Keyed(Keyed(_TEXT)))}
+_CHECKSUM: Final[Fields] = {"checksum": ("checksum", CHECKSUM)}
 _POD_ENTRY: Final = Struct("PodEntry", "state.PodEntry", PodEntry, {"cpuSet": ("mask", CpuList())})
-_PODS: Final = {"podEntries": ("pods", Keyed(_POD_ENTRY, "state.PodCPUAssignments"))}
+_PODS: Final[Fields] = {"podEntries": ("pods", Keyed(_POD_ENTRY, "state.PodCPUAssignments"))}
 _BASELINE: Final = Struct("Baseline", "state.Baseline", Baseline, {"baseline": ("text", _TEXT)})
-_BASELINES: Final = {"baselines": ("baselines", Keyed(Keyed(_BASELINE)))}
+_BASELINES: Final[Fields] = {"baselines": ("baselines", Keyed(Keyed(_BASELINE)))}
 
 V1: Final = Struct(
     "CPUManagerCheckpointV1",

@@ -16,7 +16,7 @@ import binascii
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from numalign.core.errors import WireError
 from numalign.core.sets import parse_list
@@ -325,6 +325,10 @@ class CpuList:
         return current
 
 
+# For each key of a structure the attribute that holds it, and its shape.
+Fields: TypeAlias = Mapping[str, tuple[str, Shape[Any]]]
+
+
 @dataclass(frozen=True, slots=True)
 class Struct(Generic[T]):
     """A structure: its Go name, how to make an empty one, and for each key an attribute."""
@@ -332,7 +336,7 @@ class Struct(Generic[T]):
     name: str
     go_type: str
     make: Callable[[], T]
-    fields: Mapping[str, tuple[str, Shape[Any]]]
+    fields: Fields
     _folded: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
