@@ -14,7 +14,7 @@ from numalign.core.cpu_take import NotEnoughCpusError
 from numalign.core.decisions import AllocationError, Breakage, KubeletBreaksError, Reason
 from numalign.core.errors import StartError
 from numalign.core.hints import Affinity, Answer, Hint, HintSet, Region, SocketRule
-from numalign.core.node_search import Need, fewest_nodes
+from numalign.core.node_search import Need
 from numalign.core.pod import Container
 from numalign.core.sets import format_list
 from numalign.core.settings import Version
@@ -85,18 +85,11 @@ def hint_set(policy: CpuPolicy, available: int, reusable: int, count: int) -> An
     Preferred are those with as few nodes as an empty machine would need, whatever is free now.
     """
     topology = policy.topology
-    capacity: list[tuple[int, int]] = []
-    free: list[tuple[int, int]] = []
-    support = must = 0
-    for node, cpus in topology.nodes.items():
-        bit = 1 << node
-        support |= bit
-        capacity.append((bit, cpus.bit_count()))
-        free.append((bit, (cpus & available).bit_count()))
-        if cpus & reusable:
-            must |= bit
-    fewest = fewest_nodes([Need(count, tuple(capacity))], support, len(capacity))
-    region = Region(support, must, (Need(count - reusable.bit_count(), tuple(free)),))
+    fewest = topology.fewest_nodes(count)
+    free = tuple([(bit, (cpus & available).bit_count()) for bit, cpus in topology.node_bits])
+    support = topology.node_mask
+    must = topology.nodes_of(reusable) if reusable else 0
+    region = Region(support, must, (Need(count - reusable.bit_count(), free),))
     if not region.contains(support):
         return Affinity.NOWHERE
     rule = _socket_rule(policy, fewest) if ALIGN_SOCKET in policy.options else None

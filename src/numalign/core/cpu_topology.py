@@ -6,9 +6,11 @@ the members of each unit, and which smaller units lie in which larger one.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 from numalign.core.errors import StartError
 from numalign.core.machine_info import MachineInfo
@@ -109,6 +111,25 @@ class CpuTopology:
     def cores_in_uncore(self) -> dict[int, list[tuple[int, int]]]:
         """The (id, mask) of each core with CPUs under an uncore cache."""
         return _within(self.uncores, self.cores)
+
+    @cached_property
+    def node_bits(self) -> tuple[tuple[int, int], ...]:
+        """The (bit of the node id, mask of its CPUs) of each node."""
+        return tuple((1 << node, cpus) for node, cpus in self.nodes.items())
+
+    @cached_property
+    def node_mask(self) -> int:
+        """All NUMA nodes that have CPUs."""
+        return sum(bit for bit, _ in self.node_bits)
+
+    @cached_property
+    def _largest_sums(self) -> list[int]:
+        sizes = sorted((cpus.bit_count() for cpus in self.nodes.values()), reverse=True)
+        return list(accumulate(sizes))
+
+    def fewest_nodes(self, count: int) -> int:
+        """The number of nodes that so many CPUs need on an empty machine; all if not enough."""
+        return min(bisect_left(self._largest_sums, count) + 1, self.node_count)
 
     @cached_property
     def nodes_in_socket(self) -> dict[int, list[tuple[int, int]]]:

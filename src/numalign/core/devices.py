@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from numalign.core.decisions import AllocationError
 from numalign.core.hints import Affinity, Answer, Hint, HintSet, Region
 from numalign.core.node_search import Need, fewest_nodes
 from numalign.core.pod import Container
-from numalign.core.sets import bits, lowest, mask_of
+from numalign.core.sets import bits, ids_of, lowest, mask_of
 
 Preferred = Callable[[str, tuple[str, ...], tuple[str, ...], int], tuple[str, ...]]
 
@@ -29,9 +30,12 @@ class Device:
     healthy: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DeviceResource:
-    """All devices of one resource, by number. Made anew whenever the plugin reports."""
+    """All devices of one resource, by number. Made anew whenever the plugin reports.
+
+    Compared by identity, so that what follows from one report is worked out once.
+    """
 
     ids: tuple[str, ...]  # sorted; the position is the device's number
     index: Mapping[str, int]
@@ -105,15 +109,28 @@ Entries = Mapping[str, Mapping[str, Mapping[str, Held]]]  # pod, container, reso
 
 
 @dataclass(frozen=True, slots=True)
+class SavedDevices:
+    """What the checkpoint file holds: who has which devices, and the healthy ones by resource."""
+
+    entries: Entries
+    resources: Mapping[str, DeviceResource]
+
+    def registered(self) -> dict[str, tuple[str, ...]]:
+        """The ids of all healthy devices by resource."""
+        return {name: r.named(r.healthy) for name, r in self.resources.items()}
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceState:
     """What plugins report and what containers hold."""
 
     resources: Mapping[str, DeviceResource] = field(default_factory=dict)
     entries: Entries = field(default_factory=dict)
     in_use: Mapping[str, frozenset[str]] = field(default_factory=dict)  # resource -> ids
+    busy: Mapping[str, int] = field(default_factory=dict)  # the same as masks
     # What the checkpoint file now says: it is written when plugins report and when devices
     # are given, but not when pods go.
-    saved: tuple[Entries, Mapping[str, tuple[str, ...]]] | None = None
+    saved: SavedDevices | None = None
 
     def is_device(self, name: str) -> bool:
         """Whether the device manager deals with this resource."""
@@ -127,41 +144,42 @@ class DeviceState:
 
 def with_saved(state: DeviceState) -> DeviceState:
     """The state after its checkpoint was written."""
-    registered = {name: r.named(r.healthy) for name, r in state.resources.items()}
-    return DeviceState(state.resources, state.entries, state.in_use, (state.entries, registered))
+    saved = SavedDevices(state.entries, state.resources)
+    return DeviceState(state.resources, state.entries, state.in_use, state.busy, saved)
 
 
 def with_reported(state: DeviceState, name: str, resource: DeviceResource) -> DeviceState:
     """The state after a plugin sent its whole list of devices."""
-    return with_saved(
-        DeviceState({**state.resources, name: resource}, state.entries, state.in_use, state.saved)
-    )
+    busy = {**state.busy, name: resource.mask(state.in_use.get(name, ()))}
+    resources = {**state.resources, name: resource}
+    return with_saved(DeviceState(resources, state.entries, state.in_use, busy))
 
 
-def restored(saved: tuple[Entries, Mapping[str, tuple[str, ...]]] | None) -> DeviceState:
+def restored(saved: SavedDevices | None) -> DeviceState:
     """The state right after a start: holdings from the checkpoint, plugins not yet back."""
     if saved is None:
         return DeviceState()
-    entries, registered = saved
-    return DeviceState(dict.fromkeys(registered, EMPTY), entries, _in_use(entries), saved)
-
-
-def _in_use(entries: Entries) -> dict[str, frozenset[str]]:
     used: dict[str, set[str]] = {}
-    for containers in entries.values():
+    for containers in saved.entries.values():
         for resources in containers.values():
             for name, held in resources.items():
                 used.setdefault(name, set()).update(held.ids)
-    return {name: frozenset(ids) for name, ids in used.items()}
+    in_use = {name: frozenset(ids) for name, ids in used.items()}
+    return DeviceState(dict.fromkeys(saved.resources, EMPTY), saved.entries, in_use, {}, saved)
 
 
 def without_pods(state: DeviceState, gone: Iterable[str]) -> DeviceState:
     """The state after the devices of these pods were freed."""
-    left = set(gone)
-    entries = {uid: held for uid, held in state.entries.items() if uid not in left}
-    if len(entries) == len(state.entries):
-        return state
-    return DeviceState(state.resources, entries, _in_use(entries), state.saved)
+    entries, in_use, busy = dict(state.entries), dict(state.in_use), dict(state.busy)
+    for uid in gone:
+        for resources in entries.pop(uid, {}).values():
+            for name, held in resources.items():
+                in_use[name] -= frozenset(held.ids)
+                if name in busy:
+                    busy[name] &= ~state.resources[name].mask(held.ids)
+    # A resource that nobody uses and no plugin reports is none of ours any more.
+    in_use = {name: ids for name, ids in in_use.items() if ids or name in state.resources}
+    return DeviceState(state.resources, entries, in_use, busy, state.saved)
 
 
 # Hints.
@@ -192,7 +210,7 @@ def hint(
 
 
 def _available(state: DeviceState, name: str, resource: DeviceResource) -> int:
-    return resource.healthy & ~resource.mask(state.in_use.get(name, ()))
+    return resource.healthy & ~state.busy.get(name, 0)
 
 
 def hint_set(
@@ -203,25 +221,38 @@ def hint_set(
     Only nodes that have devices take part. Preferred are sets with as few nodes as an idle and
     healthy machine would need.
     """
-    places: dict[int, int] = {}
-    support = 0
-    for nodes, devices in resource.places:
-        seen = nodes & machine_nodes  # nodes that the machine lacks are not looked at
-        if seen:
-            support |= seen
-            places[seen] = places.get(seen, 0) | devices
-    support = support or machine_nodes
-    numbers = tuple(bits(support))
-    everything = tuple((nodes, devices.bit_count()) for nodes, devices in places.items())
-    free = tuple((nodes, (devices & available).bit_count()) for nodes, devices in places.items())
-    fewest = fewest_nodes([Need(count, everything)], support, len(numbers))
+    support, places = _seen_places(resource, machine_nodes)
     again = reusable & resource.topology_given
+    free = tuple([(nodes, (devices & available).bit_count()) for nodes, devices in places])
     needs = [Need(count - again.bit_count(), free)]
-    needs += [Need(1, ((nodes, 1),)) for nodes in _touched(resource, again)]
+    if again:
+        needs += [Need(1, ((nodes, 1),)) for nodes in _touched(resource, again)]
     region = Region(support, 0, tuple(needs))
     if not region.contains(support):
         return Affinity.NOWHERE
-    return HintSet(numbers, fewest, region)
+    return HintSet(ids_of(support), _fewest(resource, machine_nodes, count), region)
+
+
+@lru_cache(maxsize=256)
+def _seen_places(
+    resource: DeviceResource, machine_nodes: int
+) -> tuple[int, tuple[tuple[int, int], ...]]:
+    """The nodes that have devices, and the devices by node set, without unknown nodes."""
+    places: dict[int, int] = {}
+    support = 0
+    for nodes, devices in resource.places:
+        seen = nodes & machine_nodes
+        if seen:
+            support |= seen
+            places[seen] = places.get(seen, 0) | devices
+    return support or machine_nodes, tuple(places.items())
+
+
+@lru_cache(maxsize=1024)
+def _fewest(resource: DeviceResource, machine_nodes: int, count: int) -> int:
+    support, places = _seen_places(resource, machine_nodes)
+    everything = tuple((nodes, devices.bit_count()) for nodes, devices in places)
+    return fewest_nodes([Need(count, everything)], support, support.bit_count())
 
 
 def _touched(resource: DeviceResource, devices: int) -> list[int]:
@@ -353,9 +384,10 @@ def with_held(
     pod = state.entries.get(wanted.uid, {})
     container = {**pod.get(wanted.container, {}), wanted.resource: held}
     entries = {**state.entries, wanted.uid: {**pod, wanted.container: container}}
-    used = state.in_use.get(wanted.resource, frozenset()) | frozenset(ids)
-    in_use = {**state.in_use, wanted.resource: used}
-    return DeviceState(state.resources, entries, in_use, state.saved)
+    name = wanted.resource
+    in_use = {**state.in_use, name: state.in_use.get(name, frozenset()) | frozenset(ids)}
+    busy = {**state.busy, name: state.busy.get(name, 0) | resource.mask(ids)}
+    return DeviceState(state.resources, entries, in_use, busy, state.saved)
 
 
 Reusable = Mapping[str, frozenset[str]]  # resource -> ids

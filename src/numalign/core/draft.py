@@ -91,7 +91,6 @@ class Draft:
             {**before.pods, self.uid: self.pod},
             hints,
             self.reusable,
-            may_be_stale=False,
         )
 
     def refused(self) -> HostState:
@@ -101,9 +100,8 @@ class Draft:
         if not self.is_resize:
             pods = {uid: pod for uid, pod in pods.items() if uid != self.uid}
             hints = {uid: found for uid, found in hints.items() if uid != self.uid}
-        return HostState(
-            self.cpu, self.memory, self.devices, pods, hints, self.reusable, may_be_stale=True
-        )
+        gone = frozenset({self.uid})
+        return HostState(self.cpu, self.memory, self.devices, pods, hints, self.reusable, gone=gone)
 
     def is_placed(self) -> bool:
         """Whether every container already holds exactly what it asks for, after a restart."""
@@ -379,5 +377,6 @@ def _with_pods(state: HostState, pods: Mapping[str, Pod]) -> HostState:
         pods,
         state.hints,
         state.reusable,
-        state.may_be_stale,
+        state.gone,
+        state.unchecked,
     )

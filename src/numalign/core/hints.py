@@ -113,29 +113,28 @@ class HintSet:
 
     def best(self, within: int = 0) -> Hint | None:
         """The best hint that contains ``within``: preferred, then fewest nodes, then least mask."""
-        candidates = [mask for mask in self.exact if not within & ~mask]
-        region = self.region
-        if region is not None and not within & ~region.support:
-            candidates += self._region_candidates(region, within)
-        if not candidates:
-            return None
-        mask = min(candidates, key=lambda m: (not self.is_preferred(m), m.bit_count(), m))
-        return Hint(mask, self.is_preferred(mask))
-
-    def _region_candidates(self, region: Region, within: int) -> list[int]:
-        """The least hint of the smallest size, and the least of the preferred size."""
-        found: list[int] = []
-        for size in range(max(1, within.bit_count()), region.support.bit_count() + 1):
-            mask = self._least_in_region(size, within)
+        assert self.socket_rule is None, "only memory asks for this, and it knows no sockets"
+        size = self.preferred_count
+        preferred = self._least_of_size(size, within)
+        if preferred is not None:
+            return Hint(preferred, preferred=True)
+        for other in range(max(1, within.bit_count()), len(self.nodes) + 1):
+            mask = None if other == size else self._least_of_size(other, within)
             if mask is not None:
-                found.append(mask)
-                break
-        preferred = self._least_in_region(self.preferred_count, within)
-        return found if preferred is None else [*found, preferred]
+                return Hint(mask, preferred=False)
+        return None
+
+    def _least_of_size(self, size: int, within: int) -> int | None:
+        found = [m for m in self.exact if m.bit_count() == size and not within & ~m]
+        mask = self._least_in_region(size, within)
+        if mask is not None:
+            found.append(mask)
+        return min(found, default=None)
 
     def _least_in_region(self, size: int, within: int) -> int | None:
         region = self.region
-        assert region is not None, "only a set with a region is searched"
+        if region is None or within & ~region.support:
+            return None
         return least_set(size, region.support, must=region.must | within, needs=region.needs)
 
     def listed(self) -> Iterator[Hint]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from numalign.core import cpu_static, devices, memory_static
 from numalign.core.cpu_policy import CpuPolicy, cpu_policy
 from numalign.core.cpu_topology import CpuTopology, cpu_topology
-from numalign.core.devices import DeviceState, Entries
+from numalign.core.devices import DeviceState, SavedDevices
 from numalign.core.hints import Hint
 from numalign.core.machine_info import MachineInfo
 from numalign.core.memory_policy import MemoryPolicy, memory_policy
@@ -62,8 +62,8 @@ class HostState:
     pods: Mapping[str, Pod] = field(default_factory=dict)  # the active ones
     hints: Mapping[str, Mapping[str, Hint]] = field(default_factory=dict)
     reusable: Reusable = Reusable()
-    # Whether something may be held for pods that are gone: after a start or an ended pod.
-    may_be_stale: bool = False
+    gone: frozenset[str] = frozenset()  # ended pods for which something may still be held
+    unchecked: bool = False  # after a start nothing is known about what is still held
 
     def hint(self, uid: str, container: str) -> Hint:
         """The stored hint of a container; "none, not preferred" if there is none."""
@@ -90,7 +90,7 @@ def start(
     *,
     cpu: CpuState | None = None,
     memory: MemoryState | None = None,
-    saved_devices: tuple[Entries, Mapping[str, tuple[str, ...]]] | None = None,
+    saved_devices: SavedDevices | None = None,
 ) -> HostState:
     """The state after a start with these state files, None for a missing one."""
     settings = host.settings
@@ -100,7 +100,7 @@ def start(
     memory = memory or MemoryState(settings.memory_policy)
     if host.memory is not None:
         memory = memory_static.started(host.memory, memory)
-    return HostState(cpu, memory, devices.restored(saved_devices), may_be_stale=True)
+    return HostState(cpu, memory, devices.restored(saved_devices), unchecked=True)
 
 
 def ended(state: HostState, uid: str) -> HostState:
@@ -111,28 +111,29 @@ def ended(state: HostState, uid: str) -> HostState:
         state,
         pods={key: pod for key, pod in state.pods.items() if key != uid},
         hints={key: hints for key, hints in state.hints.items() if key != uid},
-        may_be_stale=True,
+        gone=state.gone | {uid},
     )
 
 
 def cleaned(host: Host, state: HostState) -> HostState:
     """The state without anything held for pods or containers that are not there any more."""
-    if not state.may_be_stale:
+    if not state.gone and not state.unchecked:
         return state
     cpu, memory = state.cpu, state.memory
-    for uid in list(cpu.entries):
-        names = _stale_names(state, uid, cpu.entries[uid])
+    for uid in list(cpu.entries) if state.unchecked else state.gone:
+        names = _stale_names(state, uid, cpu.entries.get(uid, {}))
         if names:
             cpu = cpu_static.removed(cpu, uid, names)
     if host.is_safe:
         cpu = _without_orphan_sets(state, cpu)
-    for uid in list(memory.entries):
-        names = _stale_names(state, uid, memory.entries[uid])
+    for uid in list(memory.entries) if state.unchecked else state.gone:
+        names = _stale_names(state, uid, memory.entries.get(uid, {}))
         if names:
             memory = memory_static.removed(memory, uid, names)
-    gone = [uid for uid in state.devices.entries if uid not in state.pods]
-    freed = devices.without_pods(state.devices, gone) if gone else state.devices
-    return replace(state, cpu=cpu, memory=memory, devices=freed, may_be_stale=False)
+    gone = state.devices.entries.keys() if state.unchecked else state.gone
+    left = [uid for uid in gone if uid not in state.pods and uid in state.devices.entries]
+    freed = devices.without_pods(state.devices, left) if left else state.devices
+    return HostState(cpu, memory, freed, state.pods, state.hints, state.reusable)
 
 
 def _stale_names(state: HostState, uid: str, held: Mapping[str, object]) -> list[str]:

@@ -17,7 +17,7 @@ from numalign.core.hints import Hint, HintSet, Region
 from numalign.core.memory_policy import MemoryPolicy
 from numalign.core.node_search import Need, fewest_nodes
 from numalign.core.pod import Container, Pod
-from numalign.core.sets import bits, mask_of
+from numalign.core.sets import ids_of, mask_of
 from numalign.core.state import Block, MemoryState, MemoryTable, NodeMemory
 
 START: Final = "memory_manager_start"
@@ -95,7 +95,7 @@ def _is_allowed(accounts: Accounts, mask: int) -> bool:
 
 
 def _violates(accounts: Accounts, mask: int) -> bool:
-    for i in bits(mask):
+    for i in ids_of(mask):
         node = accounts[i]
         if node.assignments > 0 and (len(node.cells) == 1 or mask_of(node.cells) != mask):
             return True
@@ -106,7 +106,7 @@ def _fits(accounts: Accounts, mask: int, request: Request, reusable: Reusable) -
     own = reusable.get(mask, {})
     for t, size in request.items():
         allocatable, free = 0, own.get(t, 0)
-        for i in bits(mask):
+        for i in ids_of(mask):
             table = _table(accounts[i], t)
             allocatable += table.allocatable
             free += table.free
@@ -118,7 +118,7 @@ def _fits(accounts: Accounts, mask: int, request: Request, reusable: Reusable) -
 def _region(accounts: Accounts, unused: int, request: Request) -> Region | None:
     if unused & (unused - 1) == 0:
         return None
-    nodes = list(bits(unused))
+    nodes = ids_of(unused)
     needs = [Need(2, tuple((1 << i, 1) for i in nodes))]
     for t, size in request.items():
         tables = [(1 << i, _table(accounts[i], t)) for i in nodes]
@@ -184,7 +184,7 @@ def _extended(
 
 
 def _free(accounts: Accounts, mask: int, name: str) -> int:
-    return sum(_table(accounts[i], name).free for i in bits(mask))
+    return sum(_table(accounts[i], name).free for i in ids_of(mask))
 
 
 def charged(
@@ -195,7 +195,7 @@ def charged(
     Every node of the set counts one assignment per type, also where nothing is taken.
     """
     after = dict(accounts)
-    cells = tuple(bits(mask))
+    cells = ids_of(mask)
     for t, size in request.items():
         rest = max(0, size - reusable.get(t, 0))
         for i in cells:
@@ -240,7 +240,7 @@ def released(accounts: Accounts, blocks: Iterable[Block]) -> dict[int, NodeMemor
 
 def blocks_of(mask: int, request: Request) -> tuple[Block, ...]:
     """One block per type on the given nodes."""
-    nodes = tuple(bits(mask))
+    nodes = ids_of(mask)
     return tuple(Block(nodes, t, size) for t, size in request.items())
 
 

@@ -40,6 +40,13 @@ class Need:
                 total += weight
         return total >= self.amount
 
+    def is_reachable(self, size: int) -> bool:
+        """Whether the largest items of so many nodes could be enough; quick, and no promise."""
+        if not self.is_additive:
+            return True
+        weights = sorted([weight for _, weight in self.items], reverse=True)
+        return sum(weights[:size]) >= self.amount
+
     def total(self, nodes: int) -> int:
         """How much this set of nodes has."""
         return sum(weight for mask, weight in self.items if mask & nodes)
@@ -85,6 +92,8 @@ def least_set(
     With distances, the set with the smallest sum of distances, and of those the least mask.
     """
     if must & ~support or must.bit_count() > size or support.bit_count() < size:
+        return None
+    if any(not need.is_reachable(size) for need in needs):
         return None
     feasible = _enough(size, support, must, needs)
     return walk(size, support, feasible, accept=accept, distances=distances)

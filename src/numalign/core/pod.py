@@ -63,6 +63,17 @@ class Pod:
         return self.init_containers + self.containers
 
     @cached_property
+    def _qos_by_rule(self) -> dict[bool, Qos]:
+        return {}
+
+    def qos_computed(self, *, by_pod: bool) -> Qos:
+        """The class that the kubelet computes, from spec.resources or from the containers."""
+        known = self._qos_by_rule
+        if by_pod not in known:
+            known[by_pod] = _qos_of_pod(self) if by_pod else _qos_of_containers(self)
+        return known[by_pod]
+
+    @cached_property
     def has_pod_level_resources(self) -> bool:
         """Whether spec.resources names a resource that can be given to a whole pod."""
         names = [*(self.requests or ()), *(self.limits or ())]
@@ -97,26 +108,26 @@ def qos_class(pod: Pod, settings: Settings) -> Qos:
     has_resources = pod.requests is not None or pod.limits is not None
     if settings.version is Version.V1_37:
         has_resources = pod.has_pod_level_resources
-    if settings.gate("PodLevelResources") and has_resources:
-        return _qos(pod.requests or {}, pod.limits or {}, complete=_has_both(pod.limits or {}, 0))
-    complete = all(_has_both(c.limits, 1) for c in pod.in_order)
+    return pod.qos_computed(by_pod=has_resources and settings.gate("PodLevelResources"))
+
+
+def _qos_of_pod(pod: Pod) -> Qos:
+    limits = _positive(pod.limits or {})
+    # No limits at all do not speak against Guaranteed here; the comparison below does.
+    return _qos(_positive(pod.requests or {}), limits, complete=len(limits) == 2 or not pod.limits)
+
+
+def _qos_of_containers(pod: Pod) -> Qos:
+    limits = [_positive(c.limits) for c in pod.in_order]
     requests = _summed(_positive(c.requests) for c in pod.in_order)
-    limits = _summed(_positive(c.limits) for c in pod.in_order)
-    return _qos(requests, limits, complete=complete)
+    return _qos(requests, _summed(limits), complete=all(len(own) == 2 for own in limits))
 
 
 def _positive(resources: Resources) -> Resources:
     return {k: v for k, v in resources.items() if k in {"cpu", "memory"} and v.nanos > 0}
 
 
-def _has_both(limits: Resources, least: int) -> bool:
-    """Whether CPU and memory are limited; ``least`` 0 lets no limits at all pass."""
-    found = len(_positive(limits))
-    return found == 2 or (least == 0 and not limits)
-
-
 def _qos(requests: Resources, limits: Resources, *, complete: bool) -> Qos:
-    requests, limits = _positive(requests), _positive(limits)
     if not requests and not limits:
         return Qos.BEST_EFFORT
     if complete and requests == limits:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Self
 
 from numalign.core.gotext import atoi
@@ -93,6 +94,12 @@ def bits(mask: int) -> Iterator[int]:
         low = mask & -mask
         yield low.bit_length() - 1
         mask ^= low
+
+
+@lru_cache(maxsize=4096)
+def ids_of(mask: int) -> tuple[int, ...]:
+    """The numbers of the set bits, remembered: for sets of NUMA nodes, of which few are used."""
+    return tuple(bits(mask))
 
 
 def lowest(mask: int, count: int) -> int:
