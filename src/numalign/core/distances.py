@@ -48,7 +48,7 @@ def alike(machine: Machine) -> DistanceGroups | None:
 
 
 def in_words(machine: Machine, node: int) -> str:
-    """The distances from one node to the others: ``12 to 1-3, 32 to 4-7``; may be empty."""
+    """The distances from one node to the others: ``12 to 1-3; 32 to 4-7``; may be empty."""
     order = [n.id for n in machine.nodes]
     row = machine.nodes[order.index(node)].distances
     if row is None:
@@ -57,7 +57,7 @@ def in_words(machine: Machine, node: int) -> str:
     for other, distance in zip(order, row, strict=True):
         if other != node:
             to[distance] = to.get(distance, 0) | 1 << other
-    return ", ".join(f"{distance} to {NodeSet(to[distance])}" for distance in sorted(to))
+    return "; ".join(f"{distance} to {NodeSet(to[distance])}" for distance in sorted(to))
 
 
 def _interchangeable(rows: tuple[tuple[int, ...], ...], i: int, j: int) -> bool:

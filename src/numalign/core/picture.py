@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Final
 
 from numalign.core.machine import DeviceKind, Machine, NumaNode, PciDevice
@@ -20,7 +21,18 @@ from numalign.core.nesting import (
     last_level,
     nest,
 )
-from numalign.core.panels import Bar, Grid, Heading, Panel, Shape, Stretch, balanced, place, size
+from numalign.core.panels import (
+    Bar,
+    Grid,
+    Heading,
+    Panel,
+    Shape,
+    Size,
+    Stretch,
+    balanced,
+    place,
+    size,
+)
 from numalign.core.picture_footer import footer
 from numalign.core.sets import NodeSet
 from numalign.core.sizes import counted, human
@@ -28,6 +40,7 @@ from numalign.core.textwidth import shortened
 
 MARGIN: Final = 16.0
 _NODE_WIDTH: Final = 260.0  # what a node with devices gets at least
+_MEMORY_CHIPS_LARGE: Final = 4
 _TAG_GAP: Final = 4.0
 _NAME_MAX: Final = 190.0  # room for the name of a device
 _RATIOS: Final = {"cores": 3.0, "caches": 1.5, "nodes": 1.5, "sockets": 1.9}
@@ -55,8 +68,9 @@ class Picture:
 def picture(machine: Machine) -> Picture:
     """The machine, laid out."""
     page = _page(machine)
-    room = size(page)
-    return Picture(room.w, room.h, machine.name, tuple(place(page)))
+    least = size(page)
+    room = Size(ceil(least.w), ceil(least.h))  # whole pixels: no line of background at the edge
+    return Picture(room.w, room.h, machine.name, tuple(place(page, room=room)))
 
 
 def _page(machine: Machine) -> Panel:
@@ -184,15 +198,16 @@ class _Drawing:
         return Panel("core", grids=(Grid(cpus, len(cpus), gap=2),), pad=2.5, hint=hint)
 
     def memory_group(self, nodes: Sequence[NumaNode], width: float) -> Panel:
-        """NUMA nodes without CPUs, small: there may be dozens of them."""
-        chips = [self.memory_chip(node) for node in nodes]
+        """NUMA nodes without CPUs, small where there are dozens of them."""
+        many = len(nodes) > _MEMORY_CHIPS_LARGE
+        chips = [self.memory_chip(node, "node" if many else "NUMA node") for node in nodes]
         headings = (Heading("NUMA nodes without CPUs", size=11, bold=True),)
         return Panel("die", headings, grids=_tags(chips, width))
 
-    def memory_chip(self, node: NumaNode) -> Panel:
+    def memory_chip(self, node: NumaNode, noun: str) -> Panel:
         role = "memory" if node.memory_bytes else "memory-empty"
         lines = (
-            Heading(f"node {node.id}", size=9.5, bold=True, centred=True),
+            Heading(f"{noun} {node.id}", size=9.5, bold=True, centred=True),
             Heading(_memory(node) if node.memory_bytes else "empty", size=9, centred=True),
         )
         chips = devices(self.machine.devices_on(node.id), 0)

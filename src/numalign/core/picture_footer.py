@@ -92,7 +92,7 @@ def _heat_map(machine: Machine) -> list[Panel]:
 
 def _with_numbers(groups: DistanceGroups) -> Grid:
     names = [str(group) for group in groups.groups]
-    rank = _ranks(groups)
+    rank = shades(groups)
     cells = [_blank(""), *(_blank(name) for name in names)]
     for name, row in zip(names, groups.rows, strict=True):
         cells.append(_blank(name))
@@ -107,7 +107,7 @@ def _with_numbers(groups: DistanceGroups) -> Grid:
 
 def _without_numbers(groups: DistanceGroups) -> tuple[Grid, ...]:
     """Small squares, and the values that their colours stand for."""
-    rank = _ranks(groups)
+    rank = shades(groups)
     side = max(3.0, min(10.0, 420 / len(groups.groups)))
     cells = tuple(
         Panel(
@@ -131,7 +131,7 @@ def _without_numbers(groups: DistanceGroups) -> tuple[Grid, ...]:
     )
 
 
-def _ranks(groups: DistanceGroups) -> dict[int, float]:
+def shades(groups: DistanceGroups) -> dict[int, float]:
     """A shade for each value by its rank, so that 10, 12 and 255 can all be told apart.
 
     The darkest is kept for far away: 10 and 20 do not become white and black.
@@ -147,9 +147,10 @@ def _blank(text: str) -> Panel:
 
 
 def _legend(machine: Machine, rows: int) -> Panel:
+    level = last_level(machine)
     entries = [("socket", "socket"), ("node", "NUMA node")]
-    entries += [("cache", f"L{last_level(machine)} cache"), ("core", "core"), ("cpu", "CPU")]
-    entries += [("bar", "memory")]
+    entries += [("cache", f"L{level} cache")] if machine.caches_of_level(level) else []
+    entries += [("core", "core"), ("cpu", "CPU"), ("bar", "memory")]
     if any(p.count for node in machine.nodes for p in node.hugepages):
         entries.append(("bar-special", "huge pages"))
     if any(not node.cpus for node in machine.nodes):

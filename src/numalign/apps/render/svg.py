@@ -1,7 +1,6 @@
 """A machine as an SVG 1.1 picture: plain shapes and text, no scripts, nothing loaded.
 
-The layout comes from ``core.picture``; here are only looks. The colours can be told apart with
-the common kinds of colour blindness, and each thing is named in the legend besides.
+The layout comes from ``core.picture``, the colours from ``looks``.
 """
 
 from __future__ import annotations
@@ -9,37 +8,12 @@ from __future__ import annotations
 from typing import Final
 from xml.sax.saxutils import escape
 
+from numalign.apps.render.looks import INK, LIGHT, RADII, RADIUS, heat_colour, heat_ink, rules
 from numalign.core.machine import Machine
 from numalign.core.panels import Box, Label
 from numalign.core.picture import picture
 
 FONTS: Final = "'Open Sans','Segoe UI',Roboto,'Helvetica Neue',Arial,'DejaVu Sans',sans-serif"
-INK: Final = "#1d2733"
-# Role: fill, outline, corner radius. Roles without a fill are not drawn.
-_LOOKS: Final = {
-    "canvas": ("#ffffff", "none", 0),
-    "socket": ("#eef1f5", "#8a97a8", 6),
-    "die": ("#e3e8ef", "#a9b4c2", 5),
-    "node": ("#ffffff", "#4a6da7", 5),
-    "loose": ("#ffffff", "#b35900", 5),
-    "cache": ("#fdf0d2", "#d9a441", 4),
-    "core": ("#b9d3ee", "#7ba3cc", 3),
-    "cpu": ("#f6fafe", "#a9c6e3", 2),
-    "bar-room": ("#e4e8ec", "none", 2),
-    "bar": ("#56b09a", "none", 2),
-    "bar-special": ("#0b6b57", "none", 2),
-    "memory": ("#cdeae2", "#3f9c85", 4),
-    "memory-empty": ("#f5f7f9", "#b4bec9", 4),
-    "device-gpu": ("#f7d3bd", "#d55e00", 4),
-    "device-nic": ("#efd5e4", "#b8608f", 4),
-    "device-nvme": ("#f6f1b5", "#b3a500", 4),
-    "device-storage": ("#f6f1b5", "#b3a500", 4),
-    "device-accelerator": ("#ded5f2", "#7d62b5", 4),
-    "device-other": ("#e8ebef", "#9aa5b1", 4),
-    "footer": ("#f8f9fb", "#d3d9e0", 6),
-    "notes": ("#fff8e6", "#d9a441", 6),
-}
-_HEAT: Final = ((247, 251, 255), (198, 219, 239), (107, 174, 214), (33, 113, 181), (8, 48, 107))
 
 
 def render(machine: Machine) -> str:
@@ -51,21 +25,8 @@ def render(machine: Machine) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" version="1.1" width="{w}" height="{h}" '
         f'viewBox="0 0 {w} {h}" font-family="{FONTS}" fill="{INK}">\n'
         f"<title>NUMA topology of {_clean(drawn.title)}</title>\n"
-        f"<style>{_styles()}</style>\n{shapes}\n</svg>\n"
+        f"<style>{rules(LIGHT)}</style>\n{shapes}\n</svg>\n"
     )
-
-
-def heat_colour(shade: float) -> str:
-    """The colour of a distance, from near (0) to far (1)."""
-    at = shade * (len(_HEAT) - 1)
-    step = min(int(at), len(_HEAT) - 2)
-    pairs = zip(_HEAT[step], _HEAT[step + 1], strict=True)
-    return "#" + "".join(f"{round(a + (b - a) * (at - step)):02x}" for a, b in pairs)
-
-
-def _styles() -> str:
-    rules = [f".{role}{{fill:{fill};stroke:{line}}}" for role, (fill, line, _) in _LOOKS.items()]
-    return "".join([*rules, ".muted{fill:#5b6775}", ".light{fill:#ffffff}"])
 
 
 def _draw(shape: Box | Label) -> str:
@@ -79,9 +40,8 @@ def _box(box: Box) -> str:
     )
     if box.role == "heat":
         look = f'fill="{heat_colour(box.shade)}"'
-    elif box.role in _LOOKS:
-        radius = _LOOKS[box.role][2]
-        look = f'class="{box.role}"' + (f' rx="{radius}"' if radius else "")
+    elif box.role in LIGHT:
+        look = f'class="{box.role}" rx="{RADII.get(box.role, RADIUS)}"'
     else:
         return ""
     if not box.hint:
@@ -96,7 +56,9 @@ def _label(label: Label) -> str:
     looks = [f'font-size="{_number(label.size)}"']
     looks += [] if label.anchor == "start" else [f'text-anchor="{label.anchor}"']
     looks += ['font-weight="bold"'] if label.bold else []
-    if label.role in ("bar-special",) or (label.role == "heat" and label.shade > 0.6):
+    if label.role == "heat":
+        looks.append(f'fill="{heat_ink(label.shade)}"')
+    elif label.role == "bar-special":
         looks.append('class="light"')
     elif label.muted:
         looks.append('class="muted"')

@@ -90,9 +90,12 @@ def private_caches(machine: Machine) -> str:
     """The caches that every core has alike: ``L1d 48 KiB, L1i 32 KiB, L2 1.25 MiB``."""
     letter = {"Data": "d", "Instruction": "i", "Unified": ""}
     cores, shown_apart = set(machine.cores.values()), last_level(machine)
-    found: dict[str, set[int]] = {}
+    found: dict[str, list[int]] = {}
     for one in machine.caches:
         if one.cpus in cores and one.level < shown_apart:
-            found.setdefault(f"L{one.level}{letter[one.kind]}", set()).add(one.size_bytes)
-    alike = [(name, sizes.pop()) for name, sizes in sorted(found.items()) if len(sizes) == 1]
-    return ", ".join(f"{name} {human(size)}" for name, size in alike)
+            found.setdefault(f"L{one.level}{letter[one.kind]}", []).append(one.size_bytes)
+    return ", ".join(
+        f"{name} {human(sizes[0])}"
+        for name, sizes in sorted(found.items())
+        if len(sizes) == len(cores) and len(set(sizes)) == 1
+    )
