@@ -8,7 +8,7 @@ import msgspec
 
 from numalign.core.sets import bits
 from numalign.wire import dump
-from numalign.wire.goshapes import CpuList, Fields, Keyed, Struct, Text, Whole
+from numalign.wire.goshapes import CHECKSUM, CpuList, Fields, Keyed, Struct, Text
 
 Sets = dict[str, str]
 
@@ -52,42 +52,36 @@ class Envelope(msgspec.Struct):
     data_checksum: int = 0
 
 
-CHECKSUM: Final = Whole("checksum.Checksum", 0, 2**64 - 1)
 _TEXT: Final = Text()
 _HEAD: Final[Fields] = {"policyName": ("policy", _TEXT), "defaultCpuSet": ("shared", _TEXT)}
 _ENTRIES: Final[Fields] = {"entries": ("entries", Keyed(Keyed(_TEXT)))}
 _CHECKSUM: Final[Fields] = {"checksum": ("checksum", CHECKSUM)}
-_POD_ENTRY: Final = Struct("PodEntry", "state.PodEntry", PodEntry, {"cpuSet": ("mask", CpuList())})
+_POD_ENTRY: Final = Struct("state.PodEntry", PodEntry, {"cpuSet": ("mask", CpuList())})
 _PODS: Final[Fields] = {"podEntries": ("pods", Keyed(_POD_ENTRY, "state.PodCPUAssignments"))}
-_BASELINE: Final = Struct("Baseline", "state.Baseline", Baseline, {"baseline": ("text", _TEXT)})
+_BASELINE: Final = Struct("state.Baseline", Baseline, {"baseline": ("text", _TEXT)})
 _BASELINES: Final[Fields] = {"baselines": ("baselines", Keyed(Keyed(_BASELINE)))}
 
 V1: Final = Struct(
-    "CPUManagerCheckpointV1",
     "state.CPUManagerCheckpointV1",
     RecordV1,
     {**_HEAD, "entries": ("entries", Keyed(_TEXT)), **_CHECKSUM},
 )
 V2: Final = Struct(
-    "CPUManagerCheckpointV2",
     "state.CPUManagerCheckpointV2",
     Record,
     {**_HEAD, **_ENTRIES, **_CHECKSUM},
 )
 V3: Final = Struct(
-    "CPUManagerCheckpointV3",
     "state.CPUManagerCheckpointV3",
     Record,
     {**_HEAD, **_ENTRIES, **_PODS, **_CHECKSUM},
 )
 V4: Final = Struct(
-    "CPUManagerCheckpoint",
     "state.CPUManagerCheckpoint",
     Envelope,
     {"data": ("data", _TEXT), "dataChecksum": ("data_checksum", CHECKSUM)},
 )
 V4_DATA: Final = Struct(
-    "CPUManagerCheckpointData",
     "state.CPUManagerCheckpointData",
     Record,
     {**_HEAD, **_ENTRIES, **_PODS, **_BASELINES},

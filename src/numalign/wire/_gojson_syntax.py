@@ -2,15 +2,19 @@
 
 Reading itself is left to Python's parser. Only when that one refuses a text do we walk through
 it once more, byte by byte and without recursion, to say what the kubelet would say.
+
+Go has two implementations of encoding/json with different words. These are the words of the
+newer one, which made the reference records of the kubelets 1.36 and 1.37.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NoReturn
 
 from numalign.core.gotext import quoted
 
 DEPTH_MAX: Final = 10_000  # Go's own limit of nesting
+TOO_DEEP: Final = "exceeded max depth"
 END_OF_INPUT: Final = "unexpected end of JSON input"
 
 _SPACE: Final = b" \t\r\n"
@@ -18,6 +22,8 @@ _DIGITS: Final = b"0123456789"
 _HEX: Final = b"0123456789abcdefABCDEF"
 _ESCAPED: Final = b'bfnrt\\/"'
 _LITERALS: Final = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
+_RUNE_BYTES_MAX: Final = 4
+_BYTE_ORDER_MARK: Final = "\ufeff"
 
 
 class _SyntaxFaultError(Exception):
@@ -41,23 +47,20 @@ class _Walk:
     def whole(self) -> None:
         """Walk through one value and what encloses it, with our own stack of brackets."""
         closers: list[int] = []
-        while True:
-            if self._value(closers):
-                continue
-            if not self._after_value(closers):
-                return
+        while self._value(closers) or self._after_value(closers):
+            pass
 
     def _value(self, closers: list[int]) -> bool:
         """Pass one scalar, or open a bracket; True when a value must follow at once."""
         byte = self._next_visible()
         if byte == ord("{"):
-            self._open(closers, byte, ord("}"))
+            self._open(closers, ord("}"))
             if self._peek_visible() == ord("}"):
                 return False
-            self._key("looking for beginning of object key string")
+            self._key()
             return True
         if byte == ord("["):
-            self._open(closers, byte, ord("]"))
+            self._open(closers, ord("]"))
             return self._peek_visible() != ord("]")
         if byte == ord('"'):
             self._string()
@@ -66,7 +69,7 @@ class _Walk:
         elif byte == ord("-") or byte in _DIGITS:
             self._number(byte)
         else:
-            self._refuse(byte, "looking for beginning of value")
+            self._refuse("looking for beginning of value")
         return False
 
     def _after_value(self, closers: list[int]) -> bool:
@@ -78,75 +81,73 @@ class _Walk:
                 continue
             is_object = closers[-1] == ord("}")
             if byte != ord(","):
-                place = "object key:value pair" if is_object else "array element"
-                self._refuse(byte, f"after {place}")
+                self._refuse("after object key:value pair" if is_object else "after array element")
             if is_object:
-                self._key("looking for beginning of object key string")
+                self._key()
             return True
         while self.at < len(self.data):
-            byte = self._next()
-            if byte not in _SPACE:
-                self._refuse(byte, "after top-level value")
+            if self._next() not in _SPACE:
+                self._refuse("after top-level value")
         return False
 
-    def _open(self, closers: list[int], byte: int, closer: int) -> None:
+    def _open(self, closers: list[int], closer: int) -> None:
         if len(closers) >= DEPTH_MAX:
-            self._refuse(byte, "exceeded max depth")
+            raise _SyntaxFaultError(TOO_DEEP)
         closers.append(closer)
 
-    def _key(self, place: str) -> None:
-        byte = self._next_visible()
-        if byte != ord('"'):
-            self._refuse(byte, place)
+    def _key(self) -> None:
+        if self._next_visible() != ord('"'):
+            self._refuse("looking for beginning of object key string")
         self._string()
-        byte = self._next_visible()
-        if byte != ord(":"):
-            self._refuse(byte, "after object key")
+        if self._next_visible() != ord(":"):
+            self._refuse("after object key")
 
     def _string(self) -> None:
         while (byte := self._next()) != ord('"'):
             if byte == ord("\\"):
                 self._escape()
             elif byte < 0x20:
-                self._refuse(byte, "in string literal")
+                self._refuse("in string")
 
     def _escape(self) -> None:
+        start = self.at - 1
         byte = self._next()
-        if byte == ord("u"):
-            for _ in range(4):
-                digit = self._next()
-                if digit not in _HEX:
-                    self._refuse(digit, "in \\u hexadecimal character escape")
-        elif byte not in _ESCAPED:
-            self._refuse(byte, "in string escape code")
+        if byte in _ESCAPED:
+            return
+        if byte != ord("u"):
+            self._refuse_escape(self.data[start : self.at])
+        digits = self.data[self.at : self.at + 4]
+        if any(digit not in _HEX for digit in digits):
+            self._refuse_escape(self.data[start : start + 6])
+        for _ in range(4):
+            self._next()
 
     def _literal(self, word: bytes) -> None:
         for expected in word[1:]:
-            byte = self._next()
-            if byte != expected:
-                self._refuse(byte, f"in literal {word.decode()} (expecting {chr(expected)!r})")
+            if self._next() != expected:
+                self._refuse(f"in literal {word.decode()} (expecting {chr(expected)!r})")
 
     def _number(self, first: int) -> None:
         if first == ord("-"):
-            first = self._next()
-            if first not in _DIGITS:
-                self._refuse(first, "in numeric literal")
+            first = self._digit()
         if first != ord("0"):
             self._skip_digits()
         if self._peek() == ord("."):
             self.at += 1
-            self._digits("after decimal point in numeric literal")
+            self._digit()
+            self._skip_digits()
         if self._peek() in (ord("e"), ord("E")):
             self.at += 1
             if self._peek() in (ord("+"), ord("-")):
                 self.at += 1
-            self._digits("in exponent of numeric literal")
+            self._digit()
+            self._skip_digits()
 
-    def _digits(self, place: str) -> None:
+    def _digit(self) -> int:
         byte = self._next()
         if byte not in _DIGITS:
-            self._refuse(byte, place)
-        self._skip_digits()
+            self._refuse("in numeric literal")
+        return byte
 
     def _skip_digits(self) -> None:
         while self._peek() in _DIGITS:
@@ -173,14 +174,34 @@ class _Walk:
         self.at -= 1
         return byte
 
-    def _refuse(self, byte: int, place: str) -> None:
-        raise _SyntaxFaultError(f"invalid character {_quoted_byte(byte)} {place}")
+    def _refuse(self, place: str) -> NoReturn:
+        """Refuse the character that begins with the byte just passed."""
+        start = self.at - 1
+        character = _quoted_rune(self.data[start : start + _RUNE_BYTES_MAX])
+        raise _SyntaxFaultError(f"invalid character '{character}' {place}")
+
+    def _refuse_escape(self, sequence: bytes) -> NoReturn:
+        raise _SyntaxFaultError(f"invalid escape sequence {_quoted_bytes(sequence)} in string")
 
 
-def _quoted_byte(byte: int) -> str:
-    """A byte in single quotes; like Go we take it for the character of that number."""
-    if byte == ord("'"):
-        return "'\\''"
-    if byte == ord('"'):
-        return "'\"'"
-    return f"'{quoted(chr(byte))[1:-1]}'"
+def _quoted_rune(data: bytes) -> str:
+    """The first character as Go shows it in single quotes; a byte that begins none as ``\\xff``."""
+    for length in range(1, len(data) + 1):
+        try:
+            character = data[:length].decode()
+        except UnicodeDecodeError:
+            continue
+        return {"'": "\\'", '"': '"'}.get(character) or quoted(character)[1:-1]
+    return f"\\x{data[0]:02x}"
+
+
+def _quoted_bytes(data: bytes) -> str:
+    """The bytes in back quotes where Go can, else in double quotes."""
+    text = data.decode(errors="surrogateescape")
+    is_plain = all(char.isprintable() or char in "\t\xa0\xad" for char in text)
+    if is_plain and "`" not in text and _BYTE_ORDER_MARK not in text:
+        return f"`{text}`"
+    shown = (
+        f"\\x{ord(c) - 0xDC00:02x}" if "\udc80" <= c <= "\udcff" else quoted(c)[1:-1] for c in text
+    )
+    return f'"{"".join(shown)}"'

@@ -8,6 +8,7 @@ import msgspec
 
 from numalign.wire import dump
 from numalign.wire.goshapes import (
+    CHECKSUM,
     INT,
     UINT64,
     Fields,
@@ -17,7 +18,6 @@ from numalign.wire.goshapes import (
     Pointer,
     Struct,
     Text,
-    Whole,
 )
 
 
@@ -75,9 +75,7 @@ class Envelope(msgspec.Struct):
 
 _TEXT: Final = Text()
 _RESOURCE: Final = Text("v1.ResourceName")
-_CHECKSUM: Final = Whole("checksum.Checksum", 0, 2**64 - 1)
 _TABLE: Final = Struct(
-    "MemoryTable",
     "state.MemoryTable",
     Table,
     {
@@ -90,7 +88,6 @@ _TABLE: Final = Struct(
 )
 _TABLES_TYPE: Final = "map[v1.ResourceName]*state.MemoryTable"
 _NODE: Final = Struct(
-    "NUMANodeState",
     "state.NUMANodeState",
     Node,
     {
@@ -100,42 +97,35 @@ _NODE: Final = Struct(
     },
 )
 _BLOCK: Final = Struct(
-    "Block",
     "state.Block",
     BlockRecord,
     {"numaAffinity": ("nodes", Items(INT)), "type": ("type", _RESOURCE), "size": ("size", UINT64)},
 )
-_POD_ENTRY: Final = Struct(
-    "PodEntry", "state.PodEntry", PodEntry, {"memoryBlocks": ("blocks", Items(_BLOCK))}
-)
+_POD_ENTRY: Final = Struct("state.PodEntry", PodEntry, {"memoryBlocks": ("blocks", Items(_BLOCK))})
 _HEAD: Final[Fields] = {
     "policyName": ("policy", _TEXT),
     "machineState": ("machine", Numbered(Pointer(_NODE), INT, "state.NUMANodeMap")),
     "entries": ("entries", Keyed(Keyed(Items(_BLOCK)), "state.ContainerMemoryAssignments")),
 }
 _PODS: Final[Fields] = {"podEntries": ("pods", Keyed(_POD_ENTRY, "state.PodMemoryAssignments"))}
-_TAIL: Final[Fields] = {"checksum": ("checksum", _CHECKSUM)}
+_TAIL: Final[Fields] = {"checksum": ("checksum", CHECKSUM)}
 
 V1: Final = Struct(
-    "MemoryManagerCheckpointV1",
     "state.MemoryManagerCheckpointV1",
     Record,
     {**_HEAD, **_TAIL},
 )
 V2: Final = Struct(
-    "MemoryManagerCheckpointV2",
     "state.MemoryManagerCheckpointV2",
     Record,
     {**_HEAD, **_PODS, **_TAIL},
 )
 V3: Final = Struct(
-    "MemoryManagerCheckpoint",
     "state.MemoryManagerCheckpoint",
     Envelope,
-    {"data": ("data", _TEXT), "dataChecksum": ("data_checksum", _CHECKSUM)},
+    {"data": ("data", _TEXT), "dataChecksum": ("data_checksum", CHECKSUM)},
 )
 V3_DATA: Final = Struct(
-    "MemoryManagerCheckpointData",
     "state.MemoryManagerCheckpointData",
     Record,
     {**_HEAD, **_PODS},

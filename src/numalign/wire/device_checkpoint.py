@@ -15,7 +15,7 @@ import msgspec
 
 from numalign.core.errors import CorruptCheckpointError, WireError
 from numalign.wire import dump, gojson, goshapes
-from numalign.wire.goshapes import INT64, Bytes, Items, Keyed, Numbered, Struct, Text, Whole
+from numalign.wire.goshapes import CHECKSUM, INT64, Bytes, Items, Keyed, Numbered, Struct, Text
 
 FILE_NAME: Final = "kubelet_internal_checkpoint"
 
@@ -152,7 +152,6 @@ class _File(msgspec.Struct):
 
 _TEXT: Final = Text()
 _ENTRY_SHAPE: Final = Struct(
-    "PodDevicesEntry",
     "checkpoint.PodDevicesEntry",
     _Entry,
     {
@@ -164,7 +163,6 @@ _ENTRY_SHAPE: Final = Struct(
     },
 )
 _DATA_SHAPE: Final = Struct(
-    "checkpointData",
     "checkpoint.checkpointData",
     _Data,
     {
@@ -173,12 +171,11 @@ _DATA_SHAPE: Final = Struct(
     },
 )
 _FILE: Final = Struct(
-    "Data",
     "checkpoint.Data",
     _File,
     {
         "Data": ("data", _DATA_SHAPE),
-        "Checksum": ("checksum", Whole("checksum.Checksum", 0, 2**64 - 1)),
+        "Checksum": ("checksum", CHECKSUM),
     },
 )
 
