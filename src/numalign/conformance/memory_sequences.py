@@ -87,7 +87,7 @@ class _Sequence:
         found = compared(_listed(answer), op["hints"], "hints")
         hint, admit = host.NO_HINT, True
         if topology is not None:
-            hint, admit = topology.decide(topology.merger, flattened([answer]))
+            hint, admit = topology.decide(topology.merger, flattened([answer]), explain=True)
         merged = [None if hint.nodes is None else list(bits(hint.nodes)), hint.preferred]
         found += compared(merged, op["merged"], "merged")
         found += compared(admit, op["admit"], "admitted")

@@ -17,6 +17,7 @@ from numalign.core.host import Host, HostState
 from numalign.core.pod import Pod, qos_class
 from numalign.core.sets import bits, format_list
 from numalign.core.settings import Version
+from numalign.wire import cpu_checkpoint, device_checkpoint, device_holdings, memory_checkpoint
 
 Outcome = list[tuple[Pod, Decision]]
 
@@ -66,15 +67,33 @@ class Replay:
     def restart(self) -> Outcome:
         """Builds the managers anew on what was saved and admits every active pod again."""
         pods = [self.state.pods[uid] for uid in self.order if uid in self.state.pods]
-        saved = self.state
+        files = {name: text.encode() for name, text in self.files().items()}
+        devices_file = files.get(device_checkpoint.FILE_NAME)
         self.state = self._registered(
             host.start(
-                self.host, cpu=saved.cpu, memory=saved.memory, saved_devices=saved.devices.saved
+                self.host,
+                cpu=cpu_checkpoint.decode(files[cpu_checkpoint.FILE_NAME], self.settings),
+                memory=memory_checkpoint.decode(files[memory_checkpoint.FILE_NAME], self.settings),
+                saved_devices=None
+                if devices_file is None
+                else device_holdings.saved_of(device_checkpoint.decode(devices_file)),
             )
         )
         # All of them are active while each is admitted again.
         self.state = replace(self.state, pods={pod.uid: pod for pod in pods})
         return [(pod, self.admit(pod)) for pod in pods]
+
+    def files(self) -> dict[str, str]:
+        """The state files as they are now, by name."""
+        saved = self.state.devices.saved
+        found = {
+            cpu_checkpoint.FILE_NAME: cpu_checkpoint.encode(self.state.cpu, self.settings),
+            memory_checkpoint.FILE_NAME: memory_checkpoint.encode(self.state.memory, self.settings),
+        }
+        if saved is not None:
+            content = device_holdings.checkpoint_of(saved)
+            found[device_checkpoint.FILE_NAME] = device_checkpoint.encode(content)
+        return {name: data.decode() for name, data in found.items()}
 
     def set_health(self, change: Json) -> None:
         """Lets a plugin report its devices again with one changed."""
@@ -293,5 +312,8 @@ def _state_differences(state: HostState, wanted: Json) -> Iterator[str]:
             yield f"memory state {ours}, expected {wanted['memory_state']}"
 
 
-def _file_differences(_replay: Replay, _files: Json) -> Iterator[str]:
-    return iter(())
+def _file_differences(replay: Replay, files: Json) -> Iterator[str]:
+    ours = replay.files()
+    for name, theirs in files.items():
+        if name in ours and ours[name] != theirs:
+            yield f"file {name}: {ours[name]}, expected {theirs}"

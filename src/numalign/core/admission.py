@@ -155,7 +155,9 @@ def _merged(
     trace: Trace | None,
 ) -> Hint:
     answers = draft.answers(container)
-    hint, is_admitted = topology.decide(topology.merger, flattened(answers))
+    hint, is_admitted = topology.decide(
+        topology.merger, flattened(answers), explain=trace is not None
+    )
     name = None if container is None else container.name
     if trace is not None:
         by_provider = dict(zip(PROVIDERS, answers, strict=True))

@@ -43,8 +43,11 @@ class Merger:
     all_nodes: int
     distances: Distances | None = None  # with prefer-closest-numa-nodes
 
-    def best(self, answers: Sequence[Answer]) -> Hint:
-        """The winner for best-effort and restricted."""
+    def best(self, answers: Sequence[Answer], *, only_preferred: bool = False) -> Hint:
+        """The winner for best-effort and restricted.
+
+        With ``only_preferred`` another winner is not worked out, only that there is no better.
+        """
         sets = [answer for answer in answers if isinstance(answer, HintSet)]
         possible = Affinity.NOWHERE not in answers
         if not sets:
@@ -53,6 +56,8 @@ class Merger:
             preferred = self.preferred(sets)
             if preferred is not None:
                 return Hint(preferred, preferred=True)
+        if only_preferred:
+            return Hint(self.all_nodes, preferred=False)
         nodes = self._not_preferred(sets)
         return Hint(self.all_nodes if nodes is None else nodes, preferred=False)
 
@@ -215,6 +220,7 @@ class _Exclusion:
     def __init__(self, regions: Sequence[Region]) -> None:
         self.regions = regions
         self.known: dict[int, bool] = {0: True}
+        self.is_additive = all(need.is_additive for r in regions for need in r.needs)
 
     def is_possible(self, nodes: int) -> bool:
         """Whether all these nodes can be left out together."""
@@ -225,39 +231,65 @@ class _Exclusion:
     def _decide(self, nodes: int) -> bool:
         if any(region.contains(region.support & ~nodes) for region in self.regions):
             return True
-        return len(self.regions) > 1 and self._split(nodes)
+        if len(self.regions) == 1:
+            return False
+        return self._dealt_by_amount(nodes) if self.is_additive else self._dealt(nodes)
 
-    def _split(self, nodes: int) -> bool:
-        """Deals the nodes out to the regions, one by one, with all dead ends remembered."""
-        order = list(bits(nodes))
-        additive = all(need.is_additive for region in self.regions for need in region.needs)
-        dead: set[tuple[int, object]] = set()
+    def _dealt_by_amount(self, nodes: int) -> bool:
+        """Deals the nodes out to the regions, where each node simply takes its weights away.
+
+        Two ways of dealing that leave every region with the same amounts are alike, so only
+        amounts are remembered.
+        """
+        order = [1 << node for node in bits(nodes)]
+        spare = tuple(
+            tuple(need.total(region.support) - need.amount for need in region.needs)
+            for region in self.regions
+        )
+        weights = [
+            [tuple(need.total(node) for need in region.needs) for node in order]
+            for region in self.regions
+        ]
+        dead: set[tuple[int, tuple[tuple[int, ...], ...]]] = set()
+
+        def dealt(index: int, left: tuple[tuple[int, ...], ...]) -> bool:
+            if index == len(order):
+                return True
+            if (index, left) in dead:
+                return False
+            for i, region in enumerate(self.regions):
+                if order[index] & region.must:
+                    continue
+                after = tuple(a - w for a, w in zip(left[i], weights[i][index], strict=True))
+                if min(after, default=0) >= 0 and dealt(
+                    index + 1, (*left[:i], after, *left[i + 1 :])
+                ):
+                    return True
+            dead.add((index, left))
+            return False
+
+        return dealt(0, spare)
+
+    def _dealt(self, nodes: int) -> bool:
+        """The same where one item counts for several nodes: whole sets are remembered."""
+        order = [1 << node for node in bits(nodes)]
+        dead: set[tuple[int, tuple[int, ...]]] = set()
 
         def dealt(index: int, kept: tuple[int, ...]) -> bool:
             if index == len(order):
                 return True
-            # Where nodes simply add up, two ways of dealing that leave every region with the
-            # same amounts are alike.
-            key = index, self._amounts(kept) if additive else kept
-            if key in dead:
+            if (index, kept) in dead:
                 return False
-            node = 1 << order[index]
             for i, region in enumerate(self.regions):
-                smaller = kept[i] & ~node
+                smaller = kept[i] & ~order[index]
                 if region.contains(smaller) and dealt(
                     index + 1, (*kept[:i], smaller, *kept[i + 1 :])
                 ):
                     return True
-            dead.add(key)
+            dead.add((index, kept))
             return False
 
         return dealt(0, tuple(region.support for region in self.regions))
-
-    def _amounts(self, kept: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-        return tuple(
-            tuple(need.total(mask) for need in region.needs)
-            for region, mask in zip(self.regions, kept, strict=True)
-        )
 
 
 def merged_lists(

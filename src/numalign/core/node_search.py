@@ -25,7 +25,7 @@ class Need:
     """
 
     amount: int
-    items: tuple[tuple[int, int], ...]  # (mask of nodes, weight)
+    items: tuple[tuple[int, int], ...]  # (mask of nodes, weight), each mask once
 
     @property
     def is_additive(self) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from numalign.core import gotext
 from numalign.core.errors import StartError
@@ -20,25 +20,38 @@ MAX_NODES: Final = "max-allowable-numa-nodes"
 NODES_MAX_DEFAULT: Final = 8
 NODE_ID_MAX: Final = 63  # the kubelet's node masks have 64 bits
 
+Verdict = tuple[Hint, bool]
 
-def best_effort(merger: Merger, answers: Sequence[Answer]) -> tuple[Hint, bool]:
+
+def best_effort(merger: Merger, answers: Sequence[Answer], *, explain: bool) -> Verdict:
     """Take the best alignment there is, and admit whatever it is."""
+    del explain
     return merger.best(answers), True
 
 
-def restricted(merger: Merger, answers: Sequence[Answer]) -> tuple[Hint, bool]:
-    """Take the best alignment there is, and admit only a preferred one."""
-    best = merger.best(answers)
+def restricted(merger: Merger, answers: Sequence[Answer], *, explain: bool) -> Verdict:
+    """Take the best alignment there is, and admit only a preferred one.
+
+    What a refused pod would have got is worked out only for those who ask.
+    """
+    best = merger.best(answers, only_preferred=not explain)
     return best, best.preferred
 
 
-def single_numa_node(merger: Merger, answers: Sequence[Answer]) -> tuple[Hint, bool]:
+def single_numa_node(merger: Merger, answers: Sequence[Answer], *, explain: bool) -> Verdict:
     """Admit only what fits on one node."""
+    del explain
     best = merger.single(answers)
     return best, best.preferred
 
 
-Policy = Callable[[Merger, Sequence[Answer]], tuple[Hint, bool]]
+class Policy(Protocol):
+    """How a policy decides. ``explain``: the hint of a refusal will be shown."""
+
+    def __call__(self, merger: Merger, answers: Sequence[Answer], *, explain: bool) -> Verdict:
+        """The merged hint, and whether it admits."""
+
+
 POLICIES: Final[Mapping[str, Policy]] = {
     "best-effort": best_effort,
     "restricted": restricted,
