@@ -18,16 +18,19 @@ def columns(
     width: int,
     flexible: Sequence[int] = (),
     right: Sequence[int] = (),
+    prose: Sequence[int] = (),
 ) -> list[Line]:
     """A head and rows in aligned columns.
 
     Only flexible columns are wrapped; if that is not enough, lines grow over the width.
-    ``right`` names the columns of numbers.
+    ``right`` names the columns of numbers, ``prose`` those that may be broken at any word.
     """
     sizes = _sizes(head, rows, width, flexible)
-    lines: list[Line] = [(Span(text.rstrip(), Tone.TITLE),) for text in _row(head, sizes, right)]
+    lines: list[Line] = [
+        (Span(text.rstrip(), Tone.TITLE),) for text in _row(head, sizes, right, prose)
+    ]
     for row in rows:
-        lines += [(Span(text.rstrip()),) for text in _row(row, sizes, right)]
+        lines += [(Span(text.rstrip()),) for text in _row(row, sizes, right, prose)]
     return lines
 
 
@@ -46,9 +49,14 @@ def _sizes(
     return sizes
 
 
-def _row(cells: Sequence[str], sizes: Sequence[int], right: Sequence[int]) -> list[str]:
+def _row(
+    cells: Sequence[str], sizes: Sequence[int], right: Sequence[int], prose: Sequence[int]
+) -> list[str]:
     """One row as one or more lines of text."""
-    wrapped = [_cell(text, size) for text, size in zip(cells, sizes, strict=True)]
+    wrapped = [
+        _cell(text, size, prose=column in prose)
+        for column, (text, size) in enumerate(zip(cells, sizes, strict=True))
+    ]
     height = max(map(len, wrapped))
     lines = []
     for i in range(height):
@@ -60,8 +68,7 @@ def _row(cells: Sequence[str], sizes: Sequence[int], right: Sequence[int]) -> li
     return lines
 
 
-def _cell(text: str, size: int) -> list[str]:
+def _cell(text: str, size: int, *, prose: bool) -> list[str]:
     if len(text) <= size:
         return [text]
-    prose = "," not in text
     return plain(wrap((Span(text),), size, prose=prose)).splitlines()

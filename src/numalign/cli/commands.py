@@ -1,0 +1,45 @@
+"""The table of all commands. A new command is one line here and one module in this folder.
+
+A module has ``app``, made by ``frame.new_app``, with one command (or several: then they are
+sub-commands). Modules are loaded only when their command is called, so a summary stands here
+and not only in the module; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One command: its name, where it is, and what it does in a line."""
+
+    name: str
+    module: str
+    summary: str
+
+
+GROUPS: Final[tuple[tuple[str, tuple[Entry, ...]], ...]] = (
+    (
+        "Look at machines",
+        (
+            Entry(
+                "topology",
+                "numalign.cli.topology",
+                "Show sockets, NUMA nodes, caches, CPUs, memory and devices.",
+            ),
+            Entry("machines", "numalign.cli.machines", "List the built-in example machines."),
+        ),
+    ),
+    (
+        "Set up",
+        (
+            Entry(
+                "completion",
+                "numalign.cli.completion",
+                "Print the completion script for a shell.",
+            ),
+        ),
+    ),
+)

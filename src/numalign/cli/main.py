@@ -1,0 +1,112 @@
+"""The way in and the way out of ``numalign``: every run starts and ends here.
+
+Exit codes: 0 yes or done, 1 no or failed, 2 wrong usage or bad input, 130 interrupted,
+141 when the reader of our output has gone. An error of ours is one line on stderr; a bug
+is one line too, and its traceback is shown with -v. Imports are inside the functions, since
+``--help`` and shell completion should come at once.
+"""
+
+# ruff: noqa: PLC0415 - a command loads what it needs when it runs
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from numalign.cli.settings import Settings
+
+OK: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+INTERRUPTED: Final = 130
+PIPE_CLOSED: Final = 141
+
+
+def run() -> None:
+    """Run the command line of this process and exit with its code."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(args: Sequence[str]) -> int:
+    """Run one command line and give its exit code."""
+    if sys.flags.optimize:
+        _say(
+            "error: numalign does not run under python -O or PYTHONOPTIMIZE, because that "
+            "removes the checks which keep it from writing wrong state."
+        )
+        return USAGE
+    from numalign.cli.settings import Settings
+
+    settings = Settings()
+    try:
+        code = _guarded(args, settings)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _forget_stdout()
+        return PIPE_CLOSED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return code
+
+
+def _guarded(args: Sequence[str], settings: Settings) -> int:
+    from numalign.core.errors import NumalignError
+
+    try:
+        from numalign.cli.frame import invoke
+
+        return invoke(args, settings)
+    except BrokenPipeError:
+        raise
+    except NumalignError as exc:
+        return _ours(exc, settings)
+    except Exception as exc:
+        return _bug(exc, settings)
+
+
+def _ours(exc: Exception, settings: Settings) -> int:
+    """An error that was foreseen: bad input, or something that failed."""
+    from numalign.core.errors import ConfigError, DiscoveryError, WireError
+
+    _say(f"error: {one_line(str(exc))}")
+    if settings.verbosity and exc.__cause__ is not None:
+        cause = exc.__cause__
+        _say(f"debug: because of {type(cause).__name__}: {one_line(str(cause))}")
+    return USAGE if isinstance(exc, ConfigError | DiscoveryError | WireError) else FAILED
+
+
+def _bug(exc: Exception, settings: Settings) -> int:
+    """An error that nobody foresaw."""
+    if settings.verbosity:
+        import traceback
+
+        _say("".join(traceback.format_exception(exc)).rstrip())
+    text = one_line(str(exc)) or "no details"
+    _say(f"error: unexpected {type(exc).__name__}: {text}")
+    if not settings.verbosity:
+        _say("This is a bug in numalign. Run the command again with -v to see where it happened.")
+    return FAILED
+
+
+def one_line(text: str) -> str:
+    """The text on one line, without characters that a terminal would act on."""
+    joined = " ".join(text.split())
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in joined)
+
+
+def _say(text: str) -> None:
+    """Write to stderr, and do not mind if nobody listens there."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        return
+
+
+def _forget_stdout() -> None:
+    """Let the interpreter flush into nothing when it ends, instead of failing once more."""
+    import os
+
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, sys.stdout.fileno())
+    os.close(nothing)

@@ -1,0 +1,33 @@
+"""Options that several commands share."""
+
+# ruff: noqa: PLC0415 - a command loads what it needs when it runs
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def _complete_machine(incomplete: str) -> list[tuple[str, str]]:
+    from numalign.core.examples import EXAMPLES
+
+    known = [("host", "the running host")]
+    known += [(example.name, example.title) for example in EXAMPLES.values()]
+    return [(name, title) for name, title in known if name.startswith(incomplete)]
+
+
+MachineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--machine",
+        "-m",
+        metavar="SOURCE",
+        autocompletion=_complete_machine,
+        show_default=False,
+        help=(
+            "Where the machine comes from: host (the default), a directory with sys/ in it, a "
+            "capture, hwloc XML, machine YAML or JSON, an example (see 'numalign machines'), "
+            "or a shape such as 2s:1n:16c:2t."
+        ),
+    ),
+]

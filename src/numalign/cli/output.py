@@ -1,0 +1,131 @@
+"""Where results go: a terminal with colours, a pipe without them, or a file.
+
+Colours are for terminals only and never if --no-color, NO_COLOR or a dumb terminal says so.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from numalign.apps.render.text import Line, Tone, plain
+from numalign.cli.settings import Settings
+from numalign.core.errors import ConfigError
+
+WIDTH_OF_PIPES: Final = 100
+_CODES: Final = {
+    Tone.TITLE: "1",
+    Tone.NODE: "1;36",
+    Tone.CACHE: "33",
+    Tone.CPU: "32",
+    Tone.DEVICE: "35",
+    Tone.DIM: "2",
+    Tone.WARNING: "1;33",
+}
+_ASCII: Final = str.maketrans({"├": "|", "└": "`", "│": "|", "─": "-", "…": "~"})
+
+
+class Output:
+    """The way out of one command."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    @classmethod
+    def of(cls, ctx: typer.Context) -> Output:
+        """The output of the command that runs in this context."""
+        settings = ctx.find_root().obj
+        assert isinstance(settings, Settings), "the frame sets the settings before any command"
+        return cls(settings)
+
+    @property
+    def colour(self) -> bool:
+        """Whether to colour what goes to stdout."""
+        if self.settings.no_color or os.environ.get("NO_COLOR"):
+            return False
+        return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+    @property
+    def width(self) -> int:
+        """How many columns there are to fill."""
+        return shutil.get_terminal_size((WIDTH_OF_PIPES, 24)).columns
+
+    def lines(self, lines: Iterable[Line]) -> None:
+        """Show lines, coloured where that is wanted."""
+        self.text("".join(map(_painted, lines)) if self.colour else plain(lines))
+
+    def text(self, text: str) -> None:
+        """Show text; boxes are drawn with other characters where the terminal has none."""
+        encoding = sys.stdout.encoding or "ascii"
+        if not encoding.lower().startswith("utf"):
+            text = text.translate(_ASCII).encode(encoding, "replace").decode(encoding)
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    def binary(self, content: bytes, what: str) -> None:
+        """Write bytes to a pipe; a terminal would not know what to do with them."""
+        if sys.stdout.isatty():
+            raise ConfigError(
+                f"{what} is not for a terminal: give a file with --output-file, or send it to "
+                "a pipe."
+            )
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+
+    def file(self, path: Path, content: bytes) -> None:
+        """Write a file, and say so when asked to."""
+        try:
+            path.write_bytes(content)
+        except OSError as exc:
+            reason = exc.strerror or type(exc).__name__
+            raise ConfigError(f"{path}: cannot write the file: {reason}.") from exc
+        self.debug(f"wrote {len(content)} bytes to {path}")
+
+    def debug(self, text: str) -> None:
+        """Say something on stderr with -v."""
+        if self.settings.verbosity:
+            print(f"debug: {text}", file=sys.stderr)
+
+
+def output_option(*formats: str) -> Any:  # noqa: ANN401 - as typer.Option
+    """The option -o with these formats."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in formats if name.startswith(incomplete)]
+
+    def check(value: str | None) -> str | None:
+        if value is not None and value not in formats:
+            raise typer.BadParameter(f"{value!r} is none of {', '.join(formats)}")
+        return value
+
+    return typer.Option(
+        "--output",
+        "-o",
+        metavar="FORMAT",
+        help=f"One of {', '.join(formats)}.",
+        autocompletion=complete,
+        callback=check,
+    )
+
+
+def format_of(path: Path | None, formats: Sequence[str], default: str) -> str:
+    """The format that the ending of a file name asks for."""
+    ending = path.suffix.removeprefix(".").lower() if path else ""
+    known = {"htm": "html", "yml": "yaml", "txt": default}.get(ending, ending)
+    return known if known in formats else default
+
+
+def _painted(spans: Line) -> str:
+    parts = []
+    for tone, same in groupby(spans, key=lambda span: span.tone):
+        text = "".join(span.text for span in same)
+        code = _CODES.get(tone)
+        parts.append(f"\x1b[{code}m{text}\x1b[0m" if code and text else text)
+    return "".join(parts) + "\n"
