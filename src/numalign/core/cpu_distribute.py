@@ -12,16 +12,16 @@ Two defects of the original are part of its decisions:
 - *Endless loop.* With g > 1 and nodes whose free CPUs are no multiple of g, dealing out the
   remainder may never end. That is ``EndlessLoopError`` here; the safe fidelity goes on instead.
 
-Every choice whose nodes have the same free counts, in the same order, has the same balance, so
-each such pattern is worked out once.
+Nodes with the same number of free CPUs are alike, so of all combinations that differ only in alike
+nodes just the first is looked at (``distinct``). An idle machine has one such combination of each
+size, however many nodes it has.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Final
 
 from numalign.core.cpu_take import (
@@ -33,8 +33,9 @@ from numalign.core.cpu_take import (
 )
 from numalign.core.cpu_topology import CpuTopology
 
-# More combinations than this are never walked: the kubelet itself would need hours.
-COMBINATIONS_MAX: Final = 2_000_000
+# More combinations than this, alike ones left out, are not looked at: the kubelet itself, which
+# walks them all, would need hours.
+COMBINATIONS_MAX: Final = 50_000
 
 
 class EndlessLoopError(Exception):
@@ -98,6 +99,10 @@ class _Search:
         self.order = node_order(topology, free)
         self.free_cpus = [mask & free for _, mask in self.order]
         self.free = [cpus.bit_count() for cpus in self.free_cpus]
+        self.alike: list[Hashable] = [
+            (count, self._sockets_of([x]) if how.align_socket else None)
+            for x, count in enumerate(self.free)
+        ]
         groups = -(-topology.cpu_count // how.group)
         per_node = -(-groups // topology.node_count)
         wanted = -(-count // how.group)
@@ -107,27 +112,35 @@ class _Search:
 
     def best_of_size(self, k: int) -> _Choice | None:
         """The combination of k nodes that the original ends up with, memory faults included."""
-        if math.comb(len(self.order), k) > COMBINATIONS_MAX:
-            raise EndlessLoopError(
-                f"choosing {k} of {len(self.order)} NUMA nodes evenly means walking "
-                f"{math.comb(len(self.order), k)} combinations"
-            )
-        keep = k if self.how.safe else _kept_count(k)
         best: _Choice | None = None
-        shown: tuple[int, ...] = ()  # what the original's memory of the best now holds
-        for nodes in combinations(range(len(self.order)), k):
-            if best is not None:
-                if nodes[:keep] == best.nodes[:keep]:
-                    shown = nodes
-                if best.balance == 0 and (not self.how.align_socket or best.one_socket):
+        for seen, nodes in enumerate(distinct(self.alike, k)):
+            if seen == COMBINATIONS_MAX:
+                if self.how.safe:
                     break
+                raise EndlessLoopError(
+                    f"choosing {k} of {len(self.order)} NUMA nodes evenly means walking "
+                    f"{math.comb(len(self.order), k)} combinations"
+                )
             candidate = self._evaluate(nodes)
             if candidate is not None and self._is_better(candidate, best):
-                best, shown = candidate, nodes
-        if best is None:
-            return None
-        nodes = best.nodes[:keep] + shown[keep:]
-        return _Choice(nodes, best.remainder, best.balance)
+                best = candidate
+                if best.balance == 0 and (not self.how.align_socket or best.one_socket):
+                    return self._as_remembered(best, stopped=True)
+        return None if best is None else self._as_remembered(best, stopped=False)
+
+    def _as_remembered(self, best: _Choice, *, stopped: bool) -> _Choice:
+        """The choice after later combinations were written over the original's memory of it.
+
+        Those that begin alike follow one another: up to the one with the highest nodes, or just
+        the next one if the walk stopped there.
+        """
+        count, k = len(self.order), len(best.nodes)
+        keep = k if self.how.safe else _kept_count(k)
+        last = best.nodes[:keep] + tuple(range(count - (k - keep), count))
+        if stopped:
+            following = _successor(best.nodes, count)
+            last = following if following[:keep] == best.nodes[:keep] else best.nodes
+        return _Choice(last, best.remainder, best.balance)
 
     def _is_better(self, candidate: _Choice, best: _Choice | None) -> bool:
         best_one_socket = best is not None and best.one_socket
@@ -143,7 +156,7 @@ class _Search:
         if found is None:
             return None
         places, balance = found
-        one_socket = self.how.align_socket and self._in_one_socket(nodes)
+        one_socket = self.how.align_socket and len(self._sockets_of(nodes)) <= 1
         return _Choice(nodes, tuple(nodes[i] for i in places), balance, one_socket)
 
     def _evaluate_pattern(
@@ -170,23 +183,25 @@ class _Search:
     ) -> tuple[tuple[int, ...], float] | None:
         """Which nodes should get the remaining groups, by place in the combination."""
         eligible = [i for i, x in enumerate(nodes) if after[x] >= self.how.group]
+        values = [after[nodes[i]] for i in eligible]
         best: tuple[int, ...] = ()
         best_balance = math.inf
         for size in range(len(eligible), 0, -1):
             keep = size if self.how.safe else _kept_count(size)
-            for places in combinations(eligible, size):
-                if sum(after[nodes[i]] for i in places) < rest:
+            for chosen in distinct(values, size):
+                if sum(values[j] for j in chosen) < rest:
                     continue
-                dealt = self._dealt([after[nodes[i]] for i in places], rest)
+                dealt = self._dealt([values[j] for j in chosen], rest)
                 if dealt is None:
                     continue
                 left = list(after)
-                for i, value in zip(places, dealt, strict=True):
-                    left[nodes[i]] = value
+                for j, value in zip(chosen, dealt, strict=True):
+                    left[nodes[eligible[j]]] = value
                 balance = spread(left)
                 if balance < best_balance:
-                    # No stop here: the last combination with the same beginning always comes.
-                    best = places[:keep] + tuple(eligible[len(eligible) - size + keep :])
+                    # There is no stop here: the last combination that begins alike always comes.
+                    last = range(len(eligible) - (size - keep), len(eligible))
+                    best = tuple(eligible[j] for j in (*chosen[:keep], *last))
                     best_balance = balance
         return (best, best_balance) if best else None
 
@@ -208,11 +223,11 @@ class _Search:
                 raise EndlessLoopError(_ENDLESS)
         return left
 
-    def _in_one_socket(self, nodes: Sequence[int]) -> bool:
+    def _sockets_of(self, nodes: Sequence[int]) -> tuple[int, ...]:
         cpus = 0
         for x in nodes:
             cpus |= self.order[x][1]
-        return sum(1 for mask in self.topology.sockets.values() if mask & cpus) <= 1
+        return tuple(socket for socket, mask in self.topology.sockets.items() if mask & cpus)
 
     def allocate(self, choice: _Choice) -> int | None:
         """Takes the CPUs; NotEnoughCpusError where the accounts of the original do not add up."""
@@ -256,6 +271,47 @@ _ENDLESS: Final = (
     "free CPUs that are no whole cores can not be dealt out in whole cores, "
     "and the kubelet would try forever"
 )
+
+
+def distinct(alike: Sequence[Hashable], size: int) -> Iterator[tuple[int, ...]]:
+    """The combinations of positions in lexicographic order, of alike ones only the first.
+
+    Two combinations are alike if their positions carry the same keys, each as often. The first
+    of them takes the earliest positions of each key, so a position is only ever taken after all
+    earlier ones with its key.
+    """
+    rank: list[int] = []
+    seen: dict[Hashable, int] = {}
+    for key in alike:
+        rank.append(seen.get(key, 0))
+        seen[key] = rank[-1] + 1
+    taken = dict.fromkeys(seen, 0)
+    chosen: list[int] = []
+
+    def grow(start: int) -> Iterator[tuple[int, ...]]:
+        if len(chosen) == size:
+            yield tuple(chosen)
+            return
+        for position in range(start, len(alike) - (size - len(chosen)) + 1):
+            key = alike[position]
+            if taken[key] == rank[position]:
+                chosen.append(position)
+                taken[key] += 1
+                yield from grow(position + 1)
+                taken[key] -= 1
+                chosen.pop()
+
+    return grow(0)
+
+
+def _successor(chosen: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """The next combination in lexicographic order; the same one if it is the last."""
+    k = len(chosen)
+    for i in range(k - 1, -1, -1):
+        if chosen[i] < count - (k - i):
+            first = chosen[i] + 1
+            return (*chosen[:i], *range(first, first + k - i))
+    return chosen
 
 
 def _kept_count(k: int) -> int:
