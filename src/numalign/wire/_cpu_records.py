@@ -6,9 +6,9 @@ from typing import Final
 
 import msgspec
 
-from numalign.core.sets import bits
+from numalign.core.sets import bits, parse_list
 from numalign.wire import dump
-from numalign.wire.goshapes import CHECKSUM, CpuList, Fields, Keyed, Struct, Text
+from numalign.wire.goshapes import CHECKSUM, Converted, Fields, Keyed, Struct, Text
 
 Sets = dict[str, str]
 
@@ -17,6 +17,12 @@ class PodEntry(msgspec.Struct):
     """The CPUs of a pod with pod-level resources."""
 
     mask: int = 0
+
+
+class PodText(msgspec.Struct):
+    """The same as it is written."""
+
+    text: str = ""
 
 
 class Baseline(msgspec.Struct):
@@ -45,21 +51,33 @@ class RecordV1(msgspec.Struct):
     checksum: int = 0
 
 
-class Envelope(msgspec.Struct):
-    """What 1.37 reads of a V4 file."""
+class Envelope(Record):
+    """A V4 file. What stands beside ``data`` must be well formed, but is not used."""
 
     data: str = ""
     data_checksum: int = 0
+
+
+def _pod_entry(written: PodText) -> PodEntry:
+    try:
+        return PodEntry(parse_list(written.text))
+    except ValueError as exc:
+        raise ValueError(f"failed to parse cpuset: {exc}") from exc
 
 
 _TEXT: Final = Text()
 _HEAD: Final[Fields] = {"policyName": ("policy", _TEXT), "defaultCpuSet": ("shared", _TEXT)}
 _ENTRIES: Final[Fields] = {"entries": ("entries", Keyed(Keyed(_TEXT)))}
 _CHECKSUM: Final[Fields] = {"checksum": ("checksum", CHECKSUM)}
-_POD_ENTRY: Final = Struct("state.PodEntry", PodEntry, {"cpuSet": ("mask", CpuList())})
+_POD_ENTRY: Final = Converted(
+    "state.PodEntry",
+    Struct("state.podEntryJSON", PodText, {"cpuSet": ("text", _TEXT)}),
+    _pod_entry,
+)
 _PODS: Final[Fields] = {"podEntries": ("pods", Keyed(_POD_ENTRY, "state.PodCPUAssignments"))}
-_BASELINE: Final = Struct("state.Baseline", Baseline, {"baseline": ("text", _TEXT)})
+_BASELINE: Final = Struct("state.ContainerCPUs", Baseline, {"baseline": ("text", _TEXT)})
 _BASELINES: Final[Fields] = {"baselines": ("baselines", Keyed(Keyed(_BASELINE)))}
+_DATA: Final[Fields] = {"data": ("data", _TEXT), "dataChecksum": ("data_checksum", CHECKSUM)}
 
 V1: Final = Struct(
     "state.CPUManagerCheckpointV1",
@@ -79,7 +97,7 @@ V3: Final = Struct(
 V4: Final = Struct(
     "state.CPUManagerCheckpoint",
     Envelope,
-    {"data": ("data", _TEXT), "dataChecksum": ("data_checksum", CHECKSUM)},
+    {**_HEAD, **_ENTRIES, **_CHECKSUM, **_DATA},
 )
 V4_DATA: Final = Struct(
     "state.CPUManagerCheckpointData",

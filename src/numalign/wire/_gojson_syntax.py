@@ -23,7 +23,7 @@ _HEX: Final = b"0123456789abcdefABCDEF"
 _ESCAPED: Final = b'bfnrt\\/"'
 _LITERALS: Final = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
 _RUNE_BYTES_MAX: Final = 4
-_BYTE_ORDER_MARK: Final = "\ufeff"
+_HARD_TO_SEE: Final = " `\ufffd"
 
 
 class _SyntaxFaultError(Exception):
@@ -196,12 +196,12 @@ def _quoted_rune(data: bytes) -> str:
 
 
 def _quoted_bytes(data: bytes) -> str:
-    """The bytes in back quotes where Go can, else in double quotes."""
+    """The bytes in back quotes where all can be seen, else in double quotes with escapes."""
     text = data.decode(errors="surrogateescape")
-    is_plain = all(char.isprintable() or char in "\t\xa0\xad" for char in text)
-    if is_plain and "`" not in text and _BYTE_ORDER_MARK not in text:
+    if all(char.isprintable() and char not in _HARD_TO_SEE for char in text):
         return f"`{text}`"
     shown = (
-        f"\\x{ord(c) - 0xDC00:02x}" if "\udc80" <= c <= "\udcff" else quoted(c)[1:-1] for c in text
+        f"\\x{ord(char) - 0xDC00:02x}" if "\udc80" <= char <= "\udcff" else quoted(char)[1:-1]
+        for char in text
     )
     return f'"{"".join(shown)}"'

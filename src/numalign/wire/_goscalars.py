@@ -1,4 +1,4 @@
-"""The simple shapes: texts, whole numbers, bytes and CPU sets."""
+"""The simple shapes: texts, whole numbers and bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from numalign.core.sets import parse_list
 from numalign.wire._goreading import Reading, kind_of
 from numalign.wire.gojson import Json, Number, clean
 
@@ -122,25 +121,3 @@ def _base64_fault(text: str) -> int:
     match = _BASE64.match(text)
     end = match.end() if match else 0
     return end if end < len(text) else len(text) // 4 * 4
-
-
-@dataclass(frozen=True, slots=True)
-class CpuList:
-    """A CPU set in its list form, held as a mask."""
-
-    go_type: str = "cpuset.CPUSet"
-
-    def zero(self) -> int:
-        """No CPU."""
-        return 0
-
-    def read(self, value: Json, current: int, at: Reading) -> int:
-        """The mask of the set that the text names."""
-        if isinstance(value, str) and not isinstance(value, Number):
-            try:
-                return parse_list(clean(value))
-            except ValueError as exc:
-                at.note(str(exc))
-        elif value is not None:
-            at.note_type(kind_of(value), self.go_type)
-        return current

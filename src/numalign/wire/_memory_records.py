@@ -66,8 +66,8 @@ class Record(msgspec.Struct):
     checksum: int = 0
 
 
-class Envelope(msgspec.Struct):
-    """What 1.37 reads of a V3 file."""
+class Envelope(Record):
+    """A V3 file. What stands beside ``data`` must be well formed, but is not used."""
 
     data: str = ""
     data_checksum: int = 0
@@ -109,6 +109,7 @@ _HEAD: Final[Fields] = {
 }
 _PODS: Final[Fields] = {"podEntries": ("pods", Keyed(_POD_ENTRY, "state.PodMemoryAssignments"))}
 _TAIL: Final[Fields] = {"checksum": ("checksum", CHECKSUM)}
+_DATA: Final[Fields] = {"data": ("data", _TEXT), "dataChecksum": ("data_checksum", CHECKSUM)}
 
 V1: Final = Struct(
     "state.MemoryManagerCheckpointV1",
@@ -123,7 +124,7 @@ V2: Final = Struct(
 V3: Final = Struct(
     "state.MemoryManagerCheckpoint",
     Envelope,
-    {"data": ("data", _TEXT), "dataChecksum": ("data_checksum", CHECKSUM)},
+    {**_HEAD, **_TAIL, **_DATA},
 )
 V3_DATA: Final = Struct(
     "state.MemoryManagerCheckpointData",

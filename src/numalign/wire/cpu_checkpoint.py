@@ -139,7 +139,7 @@ def decode(
         if settings.version is Version.V1_36:
             record = _loaded_1_36(data, settings, containers or {})
         else:
-            record = _loaded_1_37(data)
+            record = _loaded_1_37(data, settings)
         return _restored(record, settings)
     except WireError as exc:
         raise CorruptCheckpointError(
@@ -152,16 +152,16 @@ def _loaded_1_36(data: bytes, settings: Settings, containers: Containers) -> Rec
     """The newest version that reads well; the error is that of the oldest one."""
     if settings.gate("PodLevelResourceManagers"):
         try:
-            return _loaded_v3(data)
+            return _loaded_v3(data, (records.LEGACY_NAME,))
         except WireError:
             pass
     try:
-        return _loaded_v2(data)
+        return _loaded_v2(data, settings)
     except WireError:
         return _migrated(_loaded_v1(data), containers)
 
 
-def _loaded_1_37(data: bytes) -> Record:
+def _loaded_1_37(data: bytes, settings: Settings) -> Record:
     envelope, fault = goshapes.attempt(data, records.V4)
     try:
         return _payload(envelope, fault)
@@ -169,9 +169,9 @@ def _loaded_1_37(data: bytes) -> Record:
         if envelope.data or envelope.data_checksum:
             raise WireError(f"could not load v4 checkpoint: {exc}") from exc
     try:
-        return _loaded_v3(data)
+        return _loaded_v3(data, (records.LEGACY_NAME, "CPUManagerCheckpointV3"))
     except WireError:
-        return _loaded_v2(data)
+        return _loaded_v2(data, settings)
 
 
 def _payload(envelope: records.Envelope, fault: str | None) -> Record:
@@ -186,16 +186,21 @@ def _payload(envelope: records.Envelope, fault: str | None) -> Record:
     return record
 
 
-def _loaded_v3(data: bytes) -> Record:
+def _loaded_v3(data: bytes, names: tuple[str, ...]) -> Record:
     record = goshapes.read(data, records.V3)
-    _verify(record.checksum, *(checksum_v3(record, name) for name in _NAMES_V3))
+    _verify(record.checksum, *(checksum_v3(record, name) for name in names))
     return record
 
 
-def _loaded_v2(data: bytes) -> Record:
+def _loaded_v2(data: bytes, settings: Settings) -> Record:
     record = goshapes.read(data, records.V2)
     if record.checksum:  # files from before the checksums have none
-        _verify(record.checksum, *(checksum_v2(record, name) for name in _NAMES_V2))
+        # Only without the gate is the name that the type has today accepted too.
+        has_gate = settings.gate("PodLevelResourceManagers")
+        names = (
+            (records.LEGACY_NAME,) if has_gate else (records.LEGACY_NAME, "CPUManagerCheckpointV2")
+        )
+        _verify(record.checksum, *(checksum_v2(record, name) for name in names))
     return record
 
 
@@ -204,10 +209,6 @@ def _loaded_v1(data: bytes) -> records.RecordV1:
     if record.checksum:
         _verify(record.checksum, records.checksum_v1(record))
     return record
-
-
-_NAMES_V2: Final = (records.LEGACY_NAME, "CPUManagerCheckpointV2")
-_NAMES_V3: Final = (records.LEGACY_NAME, "CPUManagerCheckpointV3")
 
 
 def _verify(stored: int, *accepted: int) -> None:

@@ -22,7 +22,6 @@ from numalign.wire._goscalars import (
     UINT8,
     UINT64,
     Bytes,
-    CpuList,
     Text,
     Whole,
 )
@@ -35,7 +34,7 @@ __all__ = [
     "UINT8",
     "UINT64",
     "Bytes",
-    "CpuList",
+    "Converted",
     "Fields",
     "Items",
     "Keyed",
@@ -49,6 +48,7 @@ __all__ = [
     "read",
 ]
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -232,6 +232,35 @@ class Struct(Generic[T]):
             setattr(current, attribute, shape.read(item, getattr(current, attribute), at))
         at.path = path
         return current
+
+
+@dataclass(frozen=True, slots=True)
+class Converted(Generic[S, T]):
+    """A value that Go reads with code of its own: into another shape, and then converted.
+
+    The inner reading knows nothing of its surroundings, which shows in its messages.
+    """
+
+    go_type: str
+    inner: Shape[S]
+    convert: Callable[[S], T]
+
+    def zero(self) -> T:
+        """What an empty inner value is converted to."""
+        return self.convert(self.inner.zero())
+
+    def read(self, value: Json, current: T, at: Reading) -> T:
+        """The converted value; ValueErrors of the conversion become messages as they are."""
+        own = Reading()
+        read_value = self.inner.read(value, self.inner.zero(), own)
+        if own.fault is not None:
+            at.note(own.fault)
+            return current
+        try:
+            return self.convert(read_value)
+        except ValueError as exc:
+            at.note(str(exc))
+            return current
 
 
 def _folded(key: str) -> str:

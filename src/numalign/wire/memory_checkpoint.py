@@ -149,13 +149,12 @@ def decode(data: bytes, settings: Settings, *, path: str = FILE_NAME) -> MemoryS
 
 
 def _loaded_1_36(data: bytes, settings: Settings) -> Record:
-    names = (records.LEGACY_NAME, "MemoryManagerCheckpointV1")
     if not settings.gate("PodLevelResourceManagers"):
-        return _loaded_v1(data, names)
+        return _loaded_v1(data, (records.LEGACY_NAME, "MemoryManagerCheckpointV1"))
     try:
         return _loaded_v2(data)
     except WireError:
-        record = _loaded_v1(data, names)
+        record = _loaded_v1(data, (records.LEGACY_NAME,))
     # By accident 1.36 keeps what the failed attempt has read of the pods.
     record.pods = goshapes.attempt(data, records.V2)[0].pods
     return record
