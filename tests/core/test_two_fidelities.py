@@ -225,3 +225,26 @@ def test_running_pods_keep_their_devices_after_a_restart_in_the_safe_fidelity():
     before = driver.state.devices.entries
     assert isinstance(driver.restart()["p"], Admitted)
     assert driver.state.devices.entries == before
+
+
+def grouped_host(*, safe):
+    """A pod on both nodes together, then one whose device pulls it to node 1 alone."""
+    devices = [Device("g0", (1,))]
+    driver = Driver(settings("best-effort", safe=safe), machine(), {"example.com/gpu": devices})
+    assert isinstance(driver.admit(pod("wide", container("c", 1, "20Gi"))), Admitted)
+    decision = driver.admit(pod("narrow", container("c", 1, "1Gi", gpu=1)))
+    assert isinstance(decision, Admitted)
+    return driver, decision.placements[0].memory[0].nodes
+
+
+def test_the_kubelet_puts_memory_inside_a_group_and_then_refuses_to_start():
+    driver, nodes = grouped_host(safe=False)
+    assert nodes == (1,)
+    with pytest.raises(StartError, match="the expected machine state is different"):
+        driver.restart()
+
+
+def test_the_safe_fidelity_widens_such_a_request_to_the_group_and_starts_again():
+    driver, nodes = grouped_host(safe=True)
+    assert nodes == (0, 1)
+    assert all(isinstance(d, Admitted) for d in driver.restart().values())

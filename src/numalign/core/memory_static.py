@@ -149,7 +149,10 @@ def chosen_nodes(
     if hint.nodes is None:
         hint = _default(policy, accounts, request, reusable, hint)
     assert hint.nodes is not None, "a default hint always names nodes"
-    if any(_free(accounts, hint.nodes, t) < size for t, size in request.items()):
+    is_short = any(_free(accounts, hint.nodes, t) < size for t, size in request.items())
+    if is_short or (policy.is_safe and not _is_allowed(accounts, hint.nodes)):
+        # The real code does not check a single node: it places memory inside a group of others,
+        # notes the node as alone, and then refuses to start with that state.
         hint = _extended(policy, accounts, request, reusable, hint)
     mask = hint.nodes
     assert mask is not None, "an extended hint always names nodes"
