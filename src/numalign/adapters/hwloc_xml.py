@@ -181,7 +181,9 @@ def _cache(made: HwlocObject) -> Cache | None:
     if not made.kind.endswith("Cache") or _is_memory_side(made) or level is None or kind is None:
         return None
     size = made.number("cache_size") or 0
-    return Cache(level, kind, size, CpuSet(made.local_cpus()), made.os_index)
+    cpus = CpuSet(made.local_cpus())
+    # One whose CPUs are all forbidden to the process still stands in its export.
+    return Cache(level, kind, size, cpus, made.os_index) if cpus else None
 
 
 def _is_memory_side(made: HwlocObject) -> bool:

@@ -26,7 +26,7 @@ class _Outline(msgspec.Struct):
     """Enough of a JSON object to tell whose it is."""
 
     apiVersion: str | None = None  # noqa: N815 - the key's own name
-    topology: msgspec.Raw | None = None
+    topology: msgspec.Raw = msgspec.Raw()
 
 
 def machine_from_file(path: Path) -> Machine:
@@ -50,7 +50,7 @@ def _from_json(plain: bytes, source: str, name: str) -> Machine:
         raise DiscoveryError(source, f"unreadable JSON ({exc})", "one object") from exc
     if outline.apiVersion is not None:
         return machine_yaml.load(_text(plain, source), source)
-    if outline.topology is not None:
+    if bytes(outline.topology):
         return read_cadvisor_json(plain, source, name)
     raise DiscoveryError(
         source, "JSON with neither apiVersion nor topology", "a Machine or cAdvisor's machine info"

@@ -35,7 +35,7 @@ from numalign.core.pci_class import TYPICAL_CLASS, device_kind
 from numalign.core.quantity import Quantity
 from numalign.core.sets import ID_MAX, CpuSet, bits, parse_list
 
-_RUN: Final = re.compile(r"([0-9]{1,12})(?:-([0-9]{1,12}))?", re.ASCII)
+_RUN: Final = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?", re.ASCII)
 _CODE: Final = re.compile(r"0x[0-9a-fA-F]{1,6}", re.ASCII)
 _ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
 

@@ -22,6 +22,7 @@ from numalign.core.errors import DiscoveryError
 from numalign.core.machine import Machine
 
 TEXT_CHARACTERS_MAX: Final = 4 * 1024 * 1024
+DEPTH_MAX: Final = 10
 _LINE_CHARACTERS: Final = 100
 _HINT: Final = "See docs/reference/machine-yaml.md."
 
@@ -31,10 +32,17 @@ class _Loader(yaml.SafeLoader):
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
 
+    _depth = 0
+
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             raise yaml.YAMLError("aliases are not allowed")
-        return super().compose_node(parent, index)
+        if self._depth == DEPTH_MAX:
+            raise yaml.YAMLError(f"more than {DEPTH_MAX} levels")
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002 - the signature is PyYAML's
         keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
@@ -64,12 +72,23 @@ def load(text: str, source: str = "machine.yaml") -> Machine:
             source, f"{len(text)} characters", f"at most {TEXT_CHARACTERS_MAX} for a machine"
         )
     try:
-        content = yaml.load(text, Loader=_Loader)  # noqa: S506 - a stricter SafeLoader
-        form = msgspec.convert(content, type=MachineForm, str_keys=True)
+        form = _form(text)
     except (yaml.YAMLError, msgspec.MsgspecError, ValueError, RecursionError) as exc:
         reason = " ".join(str(exc).split())
         raise DiscoveryError(source, f"unreadable text ({reason})", "a Machine", _HINT) from exc
     return machine_of(form, source)
+
+
+def _form(text: str) -> MachineForm:
+    if text.lstrip().startswith("{"):
+        try:
+            return msgspec.json.decode(text, type=MachineForm)
+        except msgspec.ValidationError:
+            raise
+        except msgspec.DecodeError:
+            pass  # not JSON, then, but perhaps YAML in braces
+    content = yaml.load(text, Loader=_Loader)  # noqa: S506 - a stricter SafeLoader
+    return msgspec.convert(content, type=MachineForm, str_keys=True)
 
 
 def dump(machine: Machine) -> str:

@@ -16,6 +16,7 @@ from numalign.core.errors import DiscoveryError
 
 PACKED_BYTES_MAX: Final = 64 * 1024 * 1024
 UNPACKED_BYTES_MAX: Final = 256 * 1024 * 1024
+_XZ_MEMORY_BYTES_MAX: Final = 256 * 1024 * 1024  # xz -9 needs 65 MiB
 _STEP_BYTES: Final = 1024 * 1024
 
 _XZ_MAGIC: Final = b"\xfd7zXZ\x00"
@@ -82,7 +83,7 @@ def _streams(data: bytes, source: str) -> bytes:
 
 def _unpacker(data: bytes) -> _Unpacker:
     if data.startswith(_XZ_MAGIC):
-        return _Stepwise(lzma.LZMADecompressor(memlimit=UNPACKED_BYTES_MAX))
+        return _Stepwise(lzma.LZMADecompressor(memlimit=_XZ_MEMORY_BYTES_MAX))
     if data.startswith(_BZIP2_MAGIC):
         return _Stepwise(bz2.BZ2Decompressor())
     return _Gzip()

@@ -44,7 +44,7 @@ def read_caches(text: SysfsText, online: CpuSet) -> tuple[Cache, ...]:
 def _look(
     text: SysfsText, cpu: int, path: str, online: int, seen: dict[tuple[str, int], _Seen | None]
 ) -> None:
-    mask = text.mask(f"{path}/shared_cpu_list", f"{path}/shared_cpu_map")
+    mask = text.mask(f"{path}/shared_cpu_map", f"{path}/shared_cpu_list")
     if mask is None:
         text.notes.about_cpu(cpu, "a cache that does not say whom it serves; left out")
         return

@@ -20,8 +20,9 @@ from numalign.core.sets import ID_MAX, CpuSet, bits, mask_of
 CPU_ROOT: Final = "sys/devices/system/cpu"
 _CPU_NAME: Final = re.compile(r"cpu(0|[1-9][0-9]{0,5})", re.ASCII)
 _UNKNOWN_CLUSTER: Final = 0xFFFF  # what x86 gives for a cluster that it does not know
-_THREADS: Final = ("core_cpus_list", "thread_siblings_list", "core_cpus", "thread_siblings")
-_PACKAGE: Final = ("package_cpus_list", "core_siblings_list", "package_cpus", "core_siblings")
+# Maps before lists: they are as old as sysfs, and cAdvisor and hwloc read them too.
+_THREADS: Final = ("core_cpus", "thread_siblings", "core_cpus_list", "thread_siblings_list")
+_PACKAGE: Final = ("package_cpus", "core_siblings", "package_cpus_list", "core_siblings_list")
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ def _node_ids(text: SysfsText) -> list[int]:
 
 def _row(text: SysfsText, node: int, ids: list[int], online: CpuSet) -> _Row:
     base = f"{NODE_ROOT}/node{node}"
-    mask = text.mask(f"{base}/cpulist", f"{base}/cpumap")
+    mask = text.mask(f"{base}/cpumap", f"{base}/cpulist")
     if mask is None:
         matches = (_CPU_LINK.fullmatch(name) for name in text.tree.names(base))
         mask = mask_of(int(match[1]) for match in matches if match and int(match[1]) <= ID_MAX)

@@ -31,10 +31,9 @@ _NAMES_PASSED_OVER: Final = re.compile(r"renderD.*|controlD.*|card[0-9]+-.*")
 
 def read_devices(text: SysfsText, nodes: tuple[NumaNode, ...]) -> tuple[PciDevice, ...]:
     """Every PCI function that is not a bridge, by address."""
-    ids = {node.id for node in nodes}
     found = {}
     for address, path in _functions(text):
-        device = _device(text, address, path, ids)
+        device = _device(text, address, path, nodes)
         if device is not None:
             found[address] = device
     return tuple(found[address] for address in sorted(found))
@@ -57,7 +56,9 @@ def _below(text: SysfsText, path: str, depth: int) -> Iterator[tuple[str, str]]:
             yield from _below(text, f"{path}/{name}", depth - 1)
 
 
-def _device(text: SysfsText, address: str, path: str, ids: set[int]) -> PciDevice | None:
+def _device(
+    text: SysfsText, address: str, path: str, nodes: tuple[NumaNode, ...]
+) -> PciDevice | None:
     class_code = text.code(f"{path}/class")
     if class_code is None:
         text.notes.add(f"the PCI device {address} has no class; left out")
@@ -71,18 +72,25 @@ def _device(text: SysfsText, address: str, path: str, ids: set[int]) -> PciDevic
         class_code=class_code & 0xFFFFFF,
         vendor_id=(text.code(f"{path}/vendor") or 0) & 0xFFFF,
         device_id=(text.code(f"{path}/device") or 0) & 0xFFFF,
-        node=_node(text, address, path, ids),
+        node=_node(text, address, path, nodes),
         name=_name(text, path, kind),
         virtual_function=text.tree.exists(f"{path}/physfn"),
     )
 
 
-def _node(text: SysfsText, address: str, path: str, ids: set[int]) -> int | None:
+def _node(text: SysfsText, address: str, path: str, nodes: tuple[NumaNode, ...]) -> int | None:
     node = text.number(f"{path}/numa_node")
-    if node is None or node < 0 or node in ids:
-        return None if node is None or node < 0 else node
+    if node is None:
+        return _node_of_cpus(text.mask(f"{path}/local_cpus", f"{path}/local_cpulist"), nodes)
+    if node < 0 or any(known.id == node for known in nodes):
+        return None if node < 0 else node
     text.notes.add(f"the PCI device {address} is on NUMA node {node}, which is not there")
     return None
+
+
+def _node_of_cpus(cpus: int | None, nodes: tuple[NumaNode, ...]) -> int | None:
+    """The one node that all these CPUs are on: old kernels name only the CPUs near a device."""
+    return next((node.id for node in nodes if cpus and not cpus & ~node.cpus.mask), None)
 
 
 def _name(text: SysfsText, path: str, kind: DeviceKind) -> str:

@@ -20,7 +20,7 @@ _NUMBER: Final = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _HEX_NUMBER: Final = re.compile(r"(?:0x)?[0-9a-fA-F]{1,16}", re.ASCII)
 _SIZE: Final = re.compile(r"([0-9]{1,15})([KMG]?)", re.ASCII)
 _UNITS: Final = {"": 0, "K": 10, "M": 20, "G": 30}
-_BITMAP: Final = re.compile(r"[0-9a-fA-F]{1,8}(?:,[0-9a-fA-F]{1,8})*", re.ASCII)
+_BITMAP: Final = re.compile(r"[0-9a-fA-F]{1,8}(?:,[0-9a-fA-F]{8})*", re.ASCII)
 _BITMAP_CHARACTERS_MAX: Final = (ID_MAX + 1) // 32 * 9
 
 
@@ -138,7 +138,4 @@ def bitmap_mask(text: str) -> int | None:
     """The set in the kernel's bitmap format, groups of 32 bits; None where the text is not one."""
     if len(text) > _BITMAP_CHARACTERS_MAX or not _BITMAP.fullmatch(text):
         return None
-    mask = 0
-    for group in text.split(","):
-        mask = mask << 32 | int(group, 16)
-    return mask
+    return int(text.replace(",", ""), 16)
