@@ -332,11 +332,13 @@ def started(policy: MemoryPolicy, state: MemoryState) -> MemoryState:
 
 
 def _expected(policy: MemoryPolicy, state: MemoryState) -> Accounts:
+    # The kubelet walks a Go map here, so its order is open, and where memory was placed inside a
+    # group of others the outcome hangs on it. We go by name, the order of the file.
     accounts: Accounts = policy.empty
-    for uid, containers in state.entries.items():
+    for uid, containers in sorted(state.entries.items()):
         if uid in state.pod_blocks:
             continue
-        for name, blocks in containers.items():
+        for name, blocks in sorted(containers.items()):
             for block in blocks:
                 _check_block(accounts, block, uid, name)
                 accounts = charged(accounts, mask_of(block.nodes), {block.type: block.size}, {})
