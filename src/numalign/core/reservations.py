@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from numalign.core.quantity import ZERO, Quantity
+from numalign.core.sets import CpuSet
 from numalign.core.settings import Version
 
 RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
@@ -89,7 +90,10 @@ def _threshold(signal: str, text: str) -> Threshold:
         raise ValueError(f"unsupported eviction signal {signal}")
     if text.endswith("%"):
         return Threshold(fraction=_fraction(signal, text))
-    amount = Quantity.parse(text)
+    try:
+        amount = Quantity.parse(text)
+    except ValueError as exc:
+        raise ValueError(f'eviction threshold {signal} is no quantity: "{text}": {exc}') from exc
     if amount <= ZERO:
         raise ValueError(f"eviction threshold {signal} must be positive: {text}")
     return Threshold(amount)
@@ -136,3 +140,14 @@ def node_allocatable_reservation(
         if amount:
             total[name] = amount
     return total
+
+
+def reserved_cpu_count(text: str, online: CpuSet) -> int:
+    """The size of an explicit list of reserved CPUs, all of which must be online."""
+    try:
+        listed = CpuSet.parse(text)
+    except ValueError as exc:
+        raise ValueError(f"unable to parse reserved-cpus list: {exc}") from exc
+    if not listed.issubset(online):
+        raise ValueError(f"reserved-cpus: {text} is not a subset of online-cpus: {online}")
+    return len(listed)
