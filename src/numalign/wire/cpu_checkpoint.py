@@ -150,11 +150,18 @@ def decode(
 
 def _loaded_1_36(data: bytes, settings: Settings, containers: Containers) -> Record:
     """The newest version that reads well; the error is that of the oldest one."""
-    if settings.gate("PodLevelResourceManagers"):
-        try:
-            return _loaded_v3(data, (records.LEGACY_NAME,))
-        except WireError:
-            pass
+    if not settings.gate("PodLevelResourceManagers"):
+        return _loaded_v2_or_v1(data, settings, containers)
+    try:
+        return _loaded_v3(data, (records.LEGACY_NAME,))
+    except WireError:
+        record = _loaded_v2_or_v1(data, settings, containers)
+    # By accident 1.36 keeps what the failed attempt has read of the pods.
+    record.pods = goshapes.attempt(data, records.V3)[0].pods
+    return record
+
+
+def _loaded_v2_or_v1(data: bytes, settings: Settings, containers: Containers) -> Record:
     try:
         return _loaded_v2(data, settings)
     except WireError:

@@ -62,7 +62,9 @@ def load(data: bytes | str, *, version: Version, strict: bool = True) -> Kubelet
     because a mistyped key silently means a default; ``strict=False`` passes over them too.
     """
     try:
-        content = plain_yaml.load(data.encode() if isinstance(data, str) else data)
+        content = plain_yaml.load(
+            data.encode(errors="surrogatepass") if isinstance(data, str) else data
+        )
     except WireError as exc:
         raise ConfigError(f"the kubelet configuration: {exc}") from exc
     if not isinstance(content, dict):
