@@ -243,8 +243,7 @@ def _restored(record: Record, settings: Settings) -> CpuState:
             f"configured policy {quoted(settings.cpu_policy)} differs from "
             f"state checkpoint policy {quoted(record.policy)}"
         )
-    cpu = "cpu" if settings.version is Version.V1_36 else "CPU"
-    shared = _parsed(record.shared, f"default {cpu} set", "")
+    shared = _shared(record, settings)
     entries = {pod: _masks(pod, sets or {}) for pod, sets in sorted((record.entries or {}).items())}
     has_pod_sets = settings.gate("PodLevelResourceManagers")
     pod_sets = {pod: entry.mask for pod, entry in (record.pods or {}).items() if has_pod_sets}
@@ -267,14 +266,23 @@ def _baselines(
 
 
 def _masks(pod: str, sets: Mapping[str, str], kind: str = "") -> dict[str, int]:
-    return {
-        name: _parsed(text, f"{kind}cpuset", f" for container {quoted(name)} in pod {quoted(pod)}")
-        for name, text in sorted(sets.items())
-    }
+    masks = {}
+    for name, text in sorted(sets.items()):
+        try:
+            masks[name] = parse_list(text)
+        except ValueError as exc:
+            raise WireError(
+                f"could not parse {kind}cpuset {quoted(text)} "
+                f"for container {quoted(name)} in pod {quoted(pod)}: {exc}"
+            ) from exc
+    return masks
 
 
-def _parsed(text: str, what: str, where: str) -> int:
+def _shared(record: Record, settings: Settings) -> int:
     try:
-        return parse_list(text)
+        return parse_list(record.shared)
     except ValueError as exc:
-        raise WireError(f"could not parse {what} {quoted(text)}{where}: {exc}") from exc
+        cpu = "cpu" if settings.version is Version.V1_36 else "CPU"
+        raise WireError(
+            f"could not parse default {cpu} set {quoted(record.shared)}: {exc}"
+        ) from exc

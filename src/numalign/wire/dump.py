@@ -18,7 +18,7 @@ _PRIME: Final = 0x01000193
 _WORD: Final = 0xFFFFFFFF
 
 # How the long way of ``fnv1a_32`` cuts a text: so many lanes of whole 8-byte words.
-_LANES: Final = 64
+_LANES: Final = 32
 _LANE_BYTES_MIN: Final = 16
 
 

@@ -18,6 +18,8 @@ from numalign.wire._gojson_syntax import fault_in
 # A state file of a full host has some 100 kB. A larger text is refused before it costs memory.
 SIZE_BYTES_MAX: Final = 64 * 1024 * 1024
 
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
+_HTML: Final = re.compile("[<>&]")
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _REPLACEMENT: Final = "\ufffd"
 
@@ -39,8 +41,9 @@ Json: TypeAlias = "Members | list[Json] | Number | str | bool | None"
 
 def quote(text: str) -> str:
     """The text as a JSON string, with Go's escapes for HTML and for line separators."""
-    out = json.dumps(text, ensure_ascii=False)
-    out = out.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    out = _ENCODER.encode(text)
+    if _HTML.search(out):
+        out = out.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     if out.isascii():
         return out
     out = out.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
