@@ -1,6 +1,6 @@
 """Boxes within boxes: from what is in them to where they are.
 
-A ``Panel`` has headings and grids of further panels. ``size`` says how much room it needs,
+A ``Panel`` has headings and grids of further panels. Its ``size`` is the room that it needs;
 ``place`` turns it into boxes, bars and labels with coordinates. Nothing here knows what the
 boxes stand for; that is in ``picture``. Every label comes with the room that it was given.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Final
 
 from numalign.core.textwidth import text_width
@@ -18,6 +19,14 @@ _LINE: Final = 1.35  # line height, in units of the font size
 _RAGGED: Final = 2.2  # how much worse a last row makes it that is not full
 _RIGHT_SIZE: Final = 11.0
 _BETWEEN: Final = 14.0  # at least so much between the left and the right text of a heading
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The room that something needs."""
+
+    w: float
+    h: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +74,7 @@ class Stretch(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Grid:
     """Panels in rows of so many columns."""
 
@@ -75,8 +84,27 @@ class Grid:
     stretch: Stretch = Stretch.ALL
     grow: bool = False  # whether they share the height that is left over
 
+    @cached_property
+    def widths(self) -> list[float]:
+        """The least width of each column."""
+        columns = min(self.columns, len(self.panels))
+        return [max(p.size.w for p in self.panels[i::columns]) for i in range(columns)]
 
-@dataclass(frozen=True, slots=True)
+    @cached_property
+    def heights(self) -> list[float]:
+        """The least height of each row."""
+        columns = min(self.columns, len(self.panels))
+        rows = (self.panels[i : i + columns] for i in range(0, len(self.panels), columns))
+        return [max(p.size.h for p in row) for row in rows]
+
+    @cached_property
+    def size(self) -> Size:
+        """The least room that the grid needs."""
+        across, down = len(self.widths) - 1, len(self.heights) - 1
+        return Size(sum(self.widths) + self.gap * across, sum(self.heights) + self.gap * down)
+
+
+@dataclass(frozen=True)
 class Panel:
     """A box with headings, a bar and grids of panels, from top to bottom."""
 
@@ -91,13 +119,16 @@ class Panel:
     hint: str = ""  # shown when the pointer rests on it
     shade: float = 0.0  # 0 to 1, for roles that show a value
 
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """The room that something needs."""
-
-    w: float
-    h: float
+    @cached_property
+    def size(self) -> Size:
+        """The least room that the panel needs."""
+        text = max((heading.width for heading in self.headings), default=0.0)
+        width = max([text, *(grid.size.w for grid in self.grids)]) + 2 * self.pad
+        parts = [sum(h.height for h in self.headings)] if self.headings else []
+        parts += [self.bar.height] if self.bar else []
+        parts += [grid.size.h for grid in self.grids]
+        height = sum(parts) + self.gap * max(len(parts) - 1, 0) + 2 * self.pad
+        return Size(max(width, self.width_min), max(height, self.height_min))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,58 +164,24 @@ class Label:
 Shape = Box | Label
 
 
-def size(panel: Panel) -> Size:
-    """The least room that a panel needs."""
-    sizes = [_grid_size(grid) for grid in panel.grids]
-    text = max((heading.width for heading in panel.headings), default=0.0)
-    width = max([text, *(s.w for s in sizes)]) + 2 * panel.pad
-    parts = [*_fixed_heights(panel), *(s.h for s in sizes)]
-    height = sum(parts) + panel.gap * max(len(parts) - 1, 0) + 2 * panel.pad
-    return Size(max(width, panel.width_min), max(height, panel.height_min))
-
-
-def _fixed_heights(panel: Panel) -> list[float]:
-    heights = [sum(h.height for h in panel.headings)] if panel.headings else []
-    return [*heights, panel.bar.height] if panel.bar else heights
-
-
-def _grid_size(grid: Grid) -> Size:
-    widths, heights = _tracks(grid)
-    return Size(
-        sum(widths) + grid.gap * max(len(widths) - 1, 0),
-        sum(heights) + grid.gap * max(len(heights) - 1, 0),
-    )
-
-
-def _tracks(grid: Grid) -> tuple[list[float], list[float]]:
-    """The width of each column and the height of each row."""
-    sizes = [size(panel) for panel in grid.panels]
-    columns = min(grid.columns, len(sizes))
-    widths = [max(s.w for s in sizes[i::columns]) for i in range(columns)]
-    heights = [
-        max(s.h for s in sizes[start : start + columns]) for start in range(0, len(sizes), columns)
-    ]
-    return widths, heights
-
-
 def place(panel: Panel, x: float = 0, y: float = 0, room: Size | None = None) -> Iterator[Shape]:
     """The panel and all within it, as shapes from back to front."""
-    space = room or size(panel)
+    space = room or panel.size
     yield Box(x, y, space.w, space.h, panel.role, panel.hint, panel.shade)
     inner = space.w - 2 * panel.pad
     below = y + panel.pad
     if panel.headings:
         texts = sum(heading.height for heading in panel.headings)
-        if panel.headings[0].centred:  # a leaf: its text is in the middle of the box
+        if panel.headings[0].centred and not panel.grids:  # a leaf has its text in the middle
             below = y + (space.h - texts) / 2
         yield from _labels(panel, x + panel.pad, below, inner)
         below += texts + panel.gap
     if panel.bar:
         yield from _bar(panel.bar, x + panel.pad, below, inner)
         below += panel.bar.height + panel.gap
-    spare = space.h - size(panel).h
+    spare = space.h - panel.size.h
     for grid in panel.grids:
-        height = _grid_size(grid).h + (spare if grid.grow else 0)
+        height = grid.size.h + (spare if grid.grow else 0)
         yield from _place_grid(grid, x + panel.pad, below, Size(inner, height))
         below += height + panel.gap
 
@@ -210,7 +207,7 @@ def _bar(bar: Bar, x: float, y: float, w: float) -> Iterator[Box]:
 
 
 def _place_grid(grid: Grid, x: float, y: float, room: Size) -> Iterator[Shape]:
-    widths, heights = _tracks(grid)
+    widths, heights = grid.widths, grid.heights
     spare = room.w - grid.gap * (len(widths) - 1) - sum(widths)
     if grid.stretch is Stretch.ALL:
         widths = _shared_out(widths, spare)
@@ -235,7 +232,7 @@ def balanced(panels: Sequence[Panel], ratio: float) -> int:
     Full rows are worth a bad ratio, up to a point: 28 become 4 rows of 7, but 29 do not
     become one row of 29.
     """
-    sizes = [size(panel) for panel in panels]
+    sizes = [panel.size for panel in panels]
     w, h = max(s.w for s in sizes), max(s.h for s in sizes)
 
     def flaw(columns: int) -> float:

@@ -7,11 +7,12 @@ distances and legend is in ``picture_footer``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
-from numalign.core.machine import DeviceKind, Machine, NumaNode, PciDevice
+from numalign.core import words
+from numalign.core.machine import Machine, NumaNode
 from numalign.core.nesting import (
     CachePart,
     CorePart,
@@ -31,8 +32,8 @@ from numalign.core.panels import (
     Stretch,
     balanced,
     place,
-    size,
 )
+from numalign.core.picture_chips import devices, tags
 from numalign.core.picture_footer import footer
 from numalign.core.sets import NodeSet
 from numalign.core.sizes import counted, human
@@ -41,18 +42,8 @@ from numalign.core.textwidth import shortened
 MARGIN: Final = 16.0
 _NODE_WIDTH: Final = 260.0  # what a node with devices gets at least
 _MEMORY_CHIPS_LARGE: Final = 4
-_TAG_GAP: Final = 4.0
-_NAME_MAX: Final = 190.0  # room for the name of a device
 _RATIOS: Final = {"cores": 3.0, "caches": 1.5, "nodes": 1.5, "sockets": 1.9}
 _PAGE: Final = 1.6  # the whole picture is brought near to this ratio of width to height
-KIND_LABELS: Final = {
-    DeviceKind.GPU: "GPU",
-    DeviceKind.NIC: "NIC",
-    DeviceKind.NVME: "NVMe",
-    DeviceKind.STORAGE: "disk",
-    DeviceKind.ACCELERATOR: "accel.",
-    DeviceKind.OTHER: "other",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +59,7 @@ class Picture:
 def picture(machine: Machine) -> Picture:
     """The machine, laid out."""
     page = _page(machine)
-    least = size(page)
+    least = page.size
     room = Size(ceil(least.w), ceil(least.h))  # whole pixels: no line of background at the edge
     return Picture(room.w, room.h, machine.name, tuple(place(page, room=room)))
 
@@ -78,7 +69,7 @@ def _page(machine: Machine) -> Panel:
     body = _Drawing(machine).body()
     title = (
         Heading(shortened(machine.name, 22, 600, bold=True), size=22, bold=True),
-        Heading(_summary(machine), size=13, muted=True),
+        Heading(f"{words.shape(machine)} memory", size=13, muted=True),
     )
     row, column = footer(machine, wide=True), footer(machine, wide=False)
     side = Panel("blank", grids=tuple(Grid((panel,)) for panel in column), pad=0, gap=12)
@@ -90,20 +81,9 @@ def _page(machine: Machine) -> Panel:
 
 def _waste(page: Panel) -> float:
     """The area of a page, counted double if it is twice too wide or too high."""
-    room = size(page)
+    room = page.size
     off = room.w / room.h / _PAGE
     return room.w * room.h * max(off, 1 / off, 1.3)
-
-
-def _summary(machine: Machine) -> str:
-    counts = (
-        counted(len(machine.sockets), "socket"),
-        counted(len(machine.nodes), "NUMA node"),
-        counted(len(machine.cores), "core"),
-        counted(len(machine.cpus), "CPU"),
-        f"{human(machine.memory_bytes)} memory",
-    )
-    return ", ".join(counts)
 
 
 class _Drawing:
@@ -120,10 +100,10 @@ class _Drawing:
         sockets = [self.socket(part) for part in parts.sockets]
         grids = [Grid(tuple(sockets), balanced(sockets, _RATIOS["sockets"]), gap=12, grow=True)]
         if parts.memory_nodes:
-            grids.append(Grid((self.memory_group(parts.memory_nodes, size(sockets[0]).w),)))
+            grids.append(Grid((self.memory_group(parts.memory_nodes, sockets[0].size.w),)))
         nowhere = self.machine.devices_on(None)
         if nowhere:
-            room = sum(size(s).w for s in sockets[: grids[0].columns])
+            room = sum(s.size.w for s in sockets[: grids[0].columns])
             heading = Heading("PCI devices at no NUMA node", bold=True)
             grids.append(Grid((Panel("socket", (heading,), grids=devices(nowhere, room)),)))
         return Panel("blank", grids=tuple(grids), pad=0, gap=12)
@@ -136,15 +116,15 @@ class _Drawing:
         dies = [panel for die in part.dies for panel in self.die(die)]
         grids.append(Grid(tuple(dies), balanced(dies, _RATIOS["nodes"]), gap=8, grow=True))
         if part.memory_nodes:
-            width = size(Panel("socket", grids=tuple(grids))).w
+            width = Panel("socket", grids=tuple(grids)).size.w
             grids.append(Grid((self.memory_group(part.memory_nodes, width),)))
         return Panel("socket", (heading,), grids=tuple(grids), pad=9, gap=7)
 
     def shared_cache(self, cpu_mask: int, size_bytes: int) -> Panel:
         nodes = NodeSet.of(n.id for n in self.machine.nodes if n.cpus.mask & cpu_mask)
         level = last_level(self.machine)
-        served = f"serves NUMA nodes {nodes}" if len(nodes) > 1 else f"serves NUMA node {nodes}"
-        return Panel("cache", (Heading(f"L{level} {human(size_bytes)}", served),))
+        name = f"L{level} {human(size_bytes)}"
+        return Panel("cache", (Heading(name, f"serves {words.nodes(nodes)}"),))
 
     def die(self, part: DiePart) -> list[Panel]:
         nodes = [self.node(node) for node in part.nodes]
@@ -161,9 +141,9 @@ class _Drawing:
         name = f"NUMA node {part.node.id}" + ("" if part.whole else " (in part)")
         if not part.first:
             return Panel("node", (Heading(name, size=12, bold=True),), grids=(grid,))
-        width = max(size(Panel("node", grids=(grid,))).w, _NODE_WIDTH)
+        width = max(Panel("node", grids=(grid,)).size.w, _NODE_WIDTH)
         chips = devices(self.machine.devices_on(part.node.id), width)
-        headings = (Heading(name, _memory(part.node), size=12, bold=True), *_huge(part.node))
+        headings = (Heading(name, words.memory(part.node), size=12, bold=True), *_huge(part.node))
         return Panel("node", headings, self.bar(part.node), (grid, *chips), pad=7)
 
     def bar(self, node: NumaNode) -> Bar | None:
@@ -177,9 +157,7 @@ class _Drawing:
         grid = Grid(tuple(cores), balanced(cores, _RATIOS["cores"]), gap=3)
         if part.cache is None or part.shared:
             return Panel("blank", grids=(grid,), pad=0)
-        name = Heading(
-            f"L{part.cache.level} {human(part.cache.size_bytes)}", counted(len(cores), "core")
-        )
+        name = Heading(words.cache(part.cache), counted(len(cores), "core"))
         return Panel("cache", (name,), grids=(grid,), pad=5, gap=3)
 
     def core(self, part: CorePart) -> Panel:
@@ -202,72 +180,19 @@ class _Drawing:
         many = len(nodes) > _MEMORY_CHIPS_LARGE
         chips = [self.memory_chip(node, "node" if many else "NUMA node") for node in nodes]
         headings = (Heading("NUMA nodes without CPUs", size=11, bold=True),)
-        return Panel("die", headings, grids=_tags(chips, width))
+        return Panel("die", headings, grids=tags(chips, width))
 
     def memory_chip(self, node: NumaNode, noun: str) -> Panel:
         role = "memory" if node.memory_bytes else "memory-empty"
         lines = (
             Heading(f"{noun} {node.id}", size=9.5, bold=True, centred=True),
-            Heading(_memory(node) if node.memory_bytes else "empty", size=9, centred=True),
+            Heading(words.memory(node) if node.memory_bytes else "empty", size=9, centred=True),
         )
         chips = devices(self.machine.devices_on(node.id), 0)
-        hint = f"NUMA node {node.id}: no CPUs, {_memory(node)}"
+        hint = f"NUMA node {node.id}: no CPUs, {words.memory(node)}"
         return Panel(role, lines, grids=chips, pad=3, hint=hint)
 
 
-def _memory(node: NumaNode) -> str:
-    return human(node.memory_bytes) if node.memory_bytes else "no memory"
-
-
 def _huge(node: NumaNode) -> tuple[Heading, ...]:
-    some = sorted((p for p in node.hugepages if p.count), key=lambda p: -p.size_bytes)
-    text = " + ".join(f"{p.count} x {human(p.size_bytes)}" for p in some)
+    text = words.huge_pages(node.hugepages)
     return (Heading(f"huge pages {text}", size=10, muted=True),) if text else ()
-
-
-def devices(found: Sequence[PciDevice], width: float) -> tuple[Grid, ...]:
-    """The devices as chips in as many columns as fit; virtual functions and others as counts."""
-    chips = []
-    for kind, label in KIND_LABELS.items():
-        same = [d for d in found if d.kind is kind]
-        named = [d for d in same if not d.virtual_function and kind is not DeviceKind.OTHER]
-        chips += [_device(label, d) for d in named]
-        rest = len(same) - len(named)
-        if rest:
-            other = kind is DeviceKind.OTHER
-            what = ("PCI devices", "other") if other else (f"{label} VFs", "SR-IOV")
-            chips.append(_chip(kind, f"{rest} {what[0]}", what[1]))
-    return _tags(chips, width)
-
-
-def _tags(chips: list[Panel], width: float) -> tuple[Grid, ...]:
-    """The chips in a grid, all of one width and none larger because it is alone in its row."""
-    if not chips:
-        return ()
-    widest = max(size(chip).w for chip in chips)
-    columns = _fitting(len(chips), widest, width - 14)
-    same = [replace(chip, width_min=widest) for chip in chips]
-    same += [Panel("blank", pad=0, width_min=widest)] * (columns - len(chips))
-    return (Grid(tuple(same), columns, gap=_TAG_GAP),)
-
-
-def _fitting(count: int, widest: float, width: float) -> int:
-    """How many columns of chips go into the width; a few less if that makes full rows."""
-    most = max(1, int((width + _TAG_GAP) // (widest + _TAG_GAP)))
-    if count <= most:
-        return most
-    return max((n for n in range(most // 2 + 1, most + 1) if count % n == 0), default=most)
-
-
-def _device(label: str, device: PciDevice) -> Panel:
-    name = shortened(f"{label} {device.name}".rstrip(), 10, _NAME_MAX, bold=True)
-    ids = f"{device.vendor_id:04x}:{device.device_id:04x}"
-    return _chip(device.kind, name, device.address, f"{device.address} {device.name} [{ids}]")
-
-
-def _chip(kind: DeviceKind, name: str, detail: str, hint: str = "") -> Panel:
-    lines = (
-        Heading(name, size=10, bold=True, centred=True),
-        Heading(shortened(detail, 9, _NAME_MAX), size=9, centred=True),
-    )
-    return Panel(f"device-{kind}", lines, pad=4, hint=hint)

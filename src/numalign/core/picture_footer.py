@@ -5,14 +5,13 @@ from __future__ import annotations
 from math import log2
 from typing import Final
 
-from numalign.core import distances
+from numalign.core import distances, words
 from numalign.core.distances import DistanceGroups
-from numalign.core.machine import SELF_DISTANCE, DeviceKind, Machine, MemoryPath
+from numalign.core.machine import SELF_DISTANCE, DeviceKind, Machine
 from numalign.core.nesting import last_level
 from numalign.core.panels import Grid, Heading, Panel, Stretch
 from numalign.core.sets import CpuSet, NodeSet
-from numalign.core.sizes import human
-from numalign.core.textwidth import text_width
+from numalign.core.textwidth import shortened, text_width
 
 _NUMBERS_MAX: Final = 16  # more columns than this, and the heat map has no numbers in it
 _LEGEND_ROWS: Final = 6
@@ -35,12 +34,17 @@ def footer(machine: Machine, *, wide: bool) -> list[Panel]:
     heat = _heat_map(machine)
     rows = len(machine.nodes) + 1 if heat else 1
     panels = [*heat, _legend(machine, rows if wide and heat else _LEGEND_ROWS)]
+    return [*panels, *_notes(machine), *_facts(machine)]
+
+
+def _notes(machine: Machine) -> list[Panel]:
     texts = [f"Offline CPUs: {machine.offline}"] if machine.offline else []
-    texts += machine.notes
-    if texts:
-        lines = [line for text in texts for line in _lines(text)]
-        panels.append(Panel("notes", (Heading("Notes", bold=True), *lines), pad=9))
-    return [*panels, *_facts(machine)]
+    lines = [line for text in (*texts, *machine.notes) for line in _lines(text)]
+    if not lines:
+        return []
+    if len(lines) > _FACTS_MAX:
+        lines = [*lines[: _FACTS_MAX - 1], Heading("… and more")]
+    return [Panel("notes", (Heading("Notes", bold=True), *lines), pad=9)]
 
 
 def _facts(machine: Machine) -> list[Panel]:
@@ -48,8 +52,12 @@ def _facts(machine: Machine) -> list[Panel]:
     lists = [f"NUMA node {node.id}: {_cpu_list(node.cpus)}" for node in machine.nodes if node.cpus]
     empty = NodeSet.of(node.id for node in machine.nodes if not node.cpus)
     if empty:
-        lists.append(f"NUMA nodes {empty}: none" if len(empty) > 1 else f"NUMA node {empty}: none")
-    paths = [text for text in map(_path, machine.memory_paths) if text]
+        lists.append(f"{words.nodes(empty)}: none")
+    paths = [
+        f"from node {path.initiator} to {path.target}: {words.reading(path)}"
+        for path in machine.memory_paths
+        if words.reading(path)
+    ]
     return [
         Panel("footer", (Heading(name, bold=True), _SPACE, *map(Heading, texts)), pad=9)
         for name, texts in (("CPUs of each NUMA node", lists), ("Reading memory", paths))
@@ -67,13 +75,6 @@ def _cpu_list(cpus: CpuSet) -> str:
     while text_width(f"{start},{parts[0]}", 11) <= room:
         start = f"{start},{parts.pop(0)}"
     return f"{start[1:]},…,{parts[-1]} ({len(cpus)} CPUs)"
-
-
-def _path(path: MemoryPath) -> str:
-    facts = [] if path.read_latency_ns is None else [f"{path.read_latency_ns} ns"]
-    if path.read_bandwidth_mib_s is not None:
-        facts.append(f"{human(path.read_bandwidth_mib_s << 20)}/s")
-    return f"from node {path.initiator} to {path.target}: {', '.join(facts)}" if facts else ""
 
 
 def _heat_map(machine: Machine) -> list[Panel]:
@@ -175,4 +176,4 @@ def _lines(text: str) -> list[Heading]:
             lines[-1] = longer
         else:
             lines.append(word)
-    return [Heading(line) for line in lines]
+    return [Heading(shortened(line, 11, _NOTE_WIDTH)) for line in lines]

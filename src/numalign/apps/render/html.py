@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from html import escape
 from typing import Final
 
-from numalign.apps.render import svg, table, words
+from numalign.apps.render import svg, table
 from numalign.apps.render.looks import DARK, INK_DARK, heat_colour, heat_ink, rules
-from numalign.core import distances
+from numalign.core import distances, words
 from numalign.core.distances import DistanceGroups
 from numalign.core.machine import Machine
 from numalign.core.picture_footer import shades

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from numalign.apps.render import words
 from numalign.apps.render.columns import columns
 from numalign.apps.render.text import Line, Span, Tone, line, wrap
-from numalign.core import distances
+from numalign.core import distances, words
 from numalign.core.distances import DistanceGroups
 from numalign.core.machine import Machine, NumaNode
 from numalign.core.nesting import last_level

@@ -60,14 +60,13 @@ def wrap(
     A piece longer than a whole line keeps its length: a cut number would be a wrong number.
     """
     pieces = _WORDS if prose else _CLAUSES
-    room = max(width - len(first), _ROOM_MIN)
     lines: list[list[Span]] = [[Span(first, Tone.DIM)]]
-    used = 0
+    used, room = 0, max(width - len(first), _ROOM_MIN)
     for span in spans:
         for piece in pieces.findall(span.text):
             if used and used + len(piece.rstrip()) > room:
                 lines.append([Span(later, Tone.DIM)])
-                used = 0
+                used, room = 0, max(width - len(later), _ROOM_MIN)
             lines[-1].append(Span(piece, span.tone))
             used += len(piece)
     return [tuple(spans) for spans in lines]

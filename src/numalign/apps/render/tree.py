@@ -10,13 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from numalign.apps.render import words
 from numalign.apps.render.text import Line, Span, Tone, wrap
-from numalign.core import distances
+from numalign.core import distances, words
 from numalign.core.machine import DeviceKind, Machine, NumaNode, PciDevice
 from numalign.core.nesting import CachePart, DiePart, Nesting, NodePart, SocketPart, nest
 from numalign.core.sets import NodeSet
-from numalign.core.sizes import counted, human
+from numalign.core.sizes import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +89,8 @@ class _Writer:
         return Item((name, Span(counts)), (*caches, *below))
 
     def served(self, cpu_mask: int) -> str:
-        ids = NodeSet.of(n.id for n in self.machine.nodes if n.cpus.mask & cpu_mask)
-        return f"NUMA node {ids}" if len(ids) == 1 else f"NUMA nodes {ids}"
+        served = (n.id for n in self.machine.nodes if n.cpus.mask & cpu_mask)
+        return words.nodes(NodeSet.of(served))
 
     def die(self, part: DiePart) -> list[Item]:
         nodes = [self.node(node) for node in part.nodes]
@@ -133,13 +132,8 @@ class _Writer:
 
     def paths(self, node: NumaNode) -> list[Item]:
         """What the firmware says of this node's memory as seen from other nodes."""
-        texts = []
-        for path in self.machine.memory_paths:
-            if path.target == node.id:
-                facts = [] if path.read_latency_ns is None else [f"{path.read_latency_ns} ns"]
-                if path.read_bandwidth_mib_s is not None:
-                    facts.append(f"{human(path.read_bandwidth_mib_s << 20)}/s")
-                texts += [f"{path.initiator}: {', '.join(facts)}"] if facts else []
+        paths = [path for path in self.machine.memory_paths if path.target == node.id]
+        texts = [f"{p.initiator}: {words.reading(p)}" for p in paths if words.reading(p)]
         return [Item((Span(f"read from node {'; from node '.join(texts)}"),))] if texts else []
 
     def memory_nodes(self, nodes: Sequence[NumaNode]) -> list[Item]:
@@ -153,7 +147,7 @@ class _Writer:
 
     def memory_node(self, same: list[NumaNode]) -> Item:
         ids = NodeSet.of(node.id for node in same)
-        name = Span(f"NUMA node {ids}" if len(same) == 1 else f"NUMA nodes {ids}", Tone.NODE)
+        name = Span(words.nodes(ids), Tone.NODE)
         spans = (name, Span(": no CPUs, "), *self.memory(same[0], distance=len(same) == 1))
         devices = self.devices(self.machine.devices_on(same[0].id)) if len(same) == 1 else []
         return Item(spans, (*self.paths(same[0]), *devices))

@@ -1,4 +1,4 @@
-"""The short texts about parts of a machine that every renderer uses."""
+"""The short texts about parts of a machine that all its views use."""
 
 from __future__ import annotations
 
@@ -6,9 +6,17 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from numalign.core.machine import Cache, DeviceKind, HugePages, Machine, NumaNode, PciDevice
+from numalign.core.machine import (
+    Cache,
+    DeviceKind,
+    HugePages,
+    Machine,
+    MemoryPath,
+    NumaNode,
+    PciDevice,
+)
 from numalign.core.nesting import last_level
-from numalign.core.sets import CpuSet
+from numalign.core.sets import CpuSet, NodeSet
 from numalign.core.sizes import counted, human
 
 KIND_ORDER: Final = (
@@ -51,6 +59,19 @@ def huge_pages(pages: Iterable[HugePages]) -> str:
     """The huge pages that exist, largest first: ``32 x 1 GiB + 1024 x 2 MiB``; may be empty."""
     some = sorted((p for p in pages if p.count), key=lambda p: -p.size_bytes)
     return " + ".join(f"{p.count} x {human(p.size_bytes)}" for p in some)
+
+
+def reading(path: MemoryPath) -> str:
+    """How fast memory is read on a path, as the firmware has it: ``105 ns, 256 GiB/s``."""
+    facts = [] if path.read_latency_ns is None else [f"{path.read_latency_ns} ns"]
+    if path.read_bandwidth_mib_s is not None:
+        facts.append(f"{human(path.read_bandwidth_mib_s << 20)}/s")
+    return ", ".join(facts)
+
+
+def nodes(ids: NodeSet) -> str:
+    """The NUMA nodes with their noun: ``NUMA node 3`` or ``NUMA nodes 0-1``."""
+    return f"NUMA node {ids}" if len(ids) == 1 else f"NUMA nodes {ids}"
 
 
 def cpus(ids: CpuSet) -> str:
