@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from numalign.core import gotext
@@ -35,7 +36,7 @@ _FORBIDDEN_PAIRS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CpuPolicy:
     """A static CPU policy that is ready to decide."""
 
@@ -58,21 +59,31 @@ class CpuPolicy:
 
     def choose(self, available: int, count: int) -> int:
         """The CPUs for a container, by the configured algorithm."""
-        options = self.options
-        if SPREAD_NUMA in options:
-            how = Distribution(
-                group=self.topology.cpus_per_core if FULL_CORES in options else 1,
-                align_socket=ALIGN_SOCKET in options and self.version is Version.V1_37,
-                v1_37=self.version is Version.V1_37,
-                safe=self.is_safe,
-            )
-            return take_distributed(self.topology, available, count, how)
-        strategy = Strategy(
-            spread_cores=SPREAD_CORES in options,
-            align_uncore=UNCORE in options,
+        if self.distribution is not None:
+            return take_distributed(self.topology, available, count, self.distribution)
+        return take_packed(self.topology, available, count, self.strategy)
+
+    @cached_property
+    def strategy(self) -> Strategy:
+        """How CPUs are packed."""
+        return Strategy(
+            spread_cores=SPREAD_CORES in self.options,
+            align_uncore=UNCORE in self.options,
             only_free=self.is_safe,
         )
-        return take_packed(self.topology, available, count, strategy)
+
+    @cached_property
+    def distribution(self) -> Distribution | None:
+        """How CPUs are spread over NUMA nodes; None if they are packed."""
+        if SPREAD_NUMA not in self.options:
+            return None
+        is_1_37 = self.version is Version.V1_37
+        return Distribution(
+            group=self.topology.cpus_per_core if FULL_CORES in self.options else 1,
+            align_socket=ALIGN_SOCKET in self.options and is_1_37,
+            v1_37=is_1_37,
+            safe=self.is_safe,
+        )
 
 
 def cpu_policy(settings: Settings, topology: CpuTopology) -> CpuPolicy | None:

@@ -143,7 +143,8 @@ def taken(policy: CpuPolicy, state: CpuState, hint: Hint, reusable: int, count: 
         if hint.nodes is not None:
             aligned = allocatable & _aligned(policy, hint.nodes)
             first = policy.choose(aligned, min(count, aligned.bit_count()))
-        rest = policy.choose(allocatable & ~first, count - first.bit_count())
+        missing = count - first.bit_count()
+        rest = policy.choose(allocatable & ~first, missing) if missing else 0
     except NotEnoughCpusError as error:
         raise AllocationError(str(error)) from error
     except EndlessLoopError as error:

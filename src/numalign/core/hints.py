@@ -51,6 +51,15 @@ class Region:
                 return False
         return True
 
+    def singles(self) -> int:
+        """The mask of nodes that are in the region on their own."""
+        found = self.support
+        if self.must:
+            found &= self.must if self.must & (self.must - 1) == 0 else 0
+        for need in self.needs:
+            found &= need.singles(found)
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class SocketRule:
@@ -86,10 +95,10 @@ class HintSet:
 
     def singles(self) -> int:
         """The mask of nodes that are a hint on their own."""
-        found = 0
-        for node in self.nodes:
-            if self.contains(1 << node):
-                found |= 1 << node
+        found = 0 if self.region is None else self.region.singles()
+        for mask in self.exact:
+            if mask & (mask - 1) == 0:
+                found |= mask
         return found
 
     def is_empty(self) -> bool:

@@ -4,7 +4,7 @@ the accounts of an empty machine."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from numalign.core import gotext
@@ -29,6 +29,10 @@ class MemoryPolicy:
     all_nodes: int
     version: Version
     fidelity: Fidelity
+    # How many nodes a request needs on an empty machine, for requests seen before.
+    fewest: dict[tuple[tuple[str, int], ...], int] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     @property
     def is_safe(self) -> bool:

@@ -36,6 +36,8 @@ Accounts = Mapping[int, NodeMemory]
 Request = Mapping[str, int]  # type -> bytes
 Reusable = Mapping[int, Mapping[str, int]]  # mask of nodes -> type -> bytes
 
+FEWEST_KNOWN_MAX: Final = 4_096  # requests remembered per host
+
 _ZERO: Final = MemoryTable(0, 0, 0, 0, 0)
 
 
@@ -47,11 +49,7 @@ def hint_set(
 ) -> HintSet | None:
     """The sets of nodes that can hold the request; None if there is none."""
     _check_tables(policy, accounts, request)
-    everything = [
-        Need(size, tuple((1 << i, _table(node, t).allocatable) for i, node in accounts.items()))
-        for t, size in request.items()
-    ]
-    fewest = fewest_nodes(everything, policy.all_nodes, len(accounts))
+    fewest = _fewest(policy, request)
     unused = mask_of(i for i, node in accounts.items() if node.assignments == 0)
     exact = frozenset(
         mask
@@ -61,6 +59,23 @@ def hint_set(
     region = _region(accounts, unused, request)
     found = HintSet(tuple(accounts), fewest, region, exact)
     return None if found.is_empty() else found
+
+
+def _fewest(policy: MemoryPolicy, request: Request) -> int:
+    """How few nodes could hold the request if nothing were in use."""
+    key = tuple(request.items())
+    known = policy.fewest.get(key)
+    if known is None:
+        if len(policy.fewest) >= FEWEST_KNOWN_MAX:
+            policy.fewest.clear()
+        nodes = policy.empty.items()
+        needs = [
+            Need(size, tuple((1 << i, _table(node, t).allocatable) for i, node in nodes))
+            for t, size in key
+        ]
+        known = fewest_nodes(needs, policy.all_nodes, len(policy.empty))
+        policy.fewest[key] = known
+    return known
 
 
 def _check_tables(policy: MemoryPolicy, accounts: Accounts, request: Request) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from numalign.core.sets import bits
+from numalign.core.sets import bits, mask_of
 
 Distances = Sequence[Sequence[int]]  # by node id, both ways
 
@@ -30,7 +30,10 @@ class Need:
     @property
     def is_additive(self) -> bool:
         """Whether every item is on one node, so that a node always adds the same."""
-        return all(mask & (mask - 1) == 0 for mask, _ in self.items)
+        for mask, _ in self.items:  # noqa: SIM110 a generator costs more than the loop here
+            if mask & (mask - 1):
+                return False
+        return True
 
     def is_met(self, nodes: int) -> bool:
         """Whether this set of nodes has enough."""
@@ -39,6 +42,18 @@ class Need:
             if mask & nodes:
                 total += weight
         return total >= self.amount
+
+    def singles(self, support: int) -> int:
+        """The mask of nodes of the support that have enough on their own."""
+        if self.amount <= 0:
+            return support
+        if self.is_additive:
+            found = 0
+            for mask, weight in self.items:
+                if weight >= self.amount:
+                    found |= mask
+            return found & support
+        return mask_of(node for node in bits(support) if self.is_met(1 << node))
 
     def is_reachable(self, size: int) -> bool:
         """Whether the largest items of so many nodes could be enough; quick, and no promise."""
