@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,6 +73,12 @@ def test_files_are_named_after_themselves_unless_they_tell(tmp_path: Path) -> No
     assert discover(str(tmp_path / "machine.yaml")).name == small_machine().name
 
 
+def test_a_file_of_an_unprintable_name_is_a_machine_of_a_printable_one(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9.tar")
+    path.write_bytes(tar_bytes(FILES))
+    assert discover(str(path)).name == "caf?"
+
+
 def test_a_pipe_is_read_like_a_file() -> None:
     reading, writing = os.pipe()
     os.write(writing, dump(small_machine()).encode())
@@ -117,3 +124,20 @@ def test_the_running_host_agrees_with_the_kernel() -> None:
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     assert machine.memory_bytes == pytest.approx(total, rel=0.01)
     assert {cpu.node for cpu in machine.cpus} <= set(machine.node_set)
+
+
+def test_the_running_host_can_be_captured_as_the_manual_says(tmp_path: Path) -> None:
+    manual = Path(__file__).parents[2] / "docs" / "reference" / "machine-sources.md"
+    script = manual.read_text().split("```sh\n")[1].split("```")[0]
+    target = tmp_path / "capture.tar.xz"
+    script = script.replace("/tmp/capture.tar.xz", str(target))
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    subprocess.run(["sh", "-c", script], check=True, env=environment)
+    host, captured = discover(None), discover(str(target))
+    assert captured.name == "capture"
+    assert captured.cpus == host.cpus
+    assert captured.caches == host.caches
+    assert captured.devices == host.devices
+    assert [(n.id, n.cpus, n.distances) for n in captured.nodes] == [
+        (n.id, n.cpus, n.distances) for n in host.nodes
+    ]

@@ -72,4 +72,4 @@ def _stem(path: Path) -> str:
     name = path.name
     while name.endswith(_SUFFIXES):
         name = name.rpartition(".")[0]
-    return name or path.name
+    return (name or path.name).encode("utf-8", "replace").decode()

@@ -101,6 +101,6 @@ def _name(text: SysfsText, path: str, kind: DeviceKind) -> str:
     for base in bases:
         for directory in wanted:
             for name in text.tree.names(f"{base}/{directory}"):
-                if not _NAMES_PASSED_OVER.fullmatch(name):
+                if name.isprintable() and not _NAMES_PASSED_OVER.fullmatch(name):
                     return name
     return ""

@@ -22,6 +22,7 @@ _SIZE: Final = re.compile(r"([0-9]{1,15})([KMG]?)", re.ASCII)
 _UNITS: Final = {"": 0, "K": 10, "M": 20, "G": 30}
 _BITMAP: Final = re.compile(r"[0-9a-fA-F]{1,8}(?:,[0-9a-fA-F]{8})*", re.ASCII)
 _BITMAP_CHARACTERS_MAX: Final = (ID_MAX + 1) // 32 * 9
+_LIST_CHARACTERS_MAX: Final = (ID_MAX + 1) * 6
 
 
 class Notes:
@@ -128,6 +129,8 @@ def _holds_list(path: str) -> bool:
 
 def list_mask(text: str) -> int | None:
     """The set in the kernel's list format; None where the text is not one."""
+    if len(text) > _LIST_CHARACTERS_MAX:
+        return None
     try:
         return parse_list(text)
     except ValueError:
