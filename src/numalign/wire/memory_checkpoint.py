@@ -59,7 +59,10 @@ def _record(state: MemoryState, *, has_pod_blocks: bool) -> Record:
             pod: {name: _block_records(blocks) for name, blocks in containers.items()}
             for pod, containers in state.entries.items()
         },
-        pods={pod: records.PodEntry(_block_records(blocks)) for pod, blocks in pods.items()},
+        # An empty list is left out of the file, so its checksum must be that of no list.
+        pods={
+            pod: records.PodEntry(_block_records(blocks) or None) for pod, blocks in pods.items()
+        },
     )
 
 
