@@ -103,7 +103,7 @@ def test_a_state_reads_back_as_far_as_its_gates_let_it_be_written(
     assert cpu_checkpoint.encode(found, config) == written
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(st.data(), CPU_STATES, SETTINGS, SETTINGS)
 def test_a_damaged_file_is_loaded_or_refused_but_nothing_else(
     data: st.DataObject, state: CpuState, writer: Settings, reader: Settings

@@ -75,7 +75,7 @@ def test_a_checkpoint_reads_back_as_itself(checkpoint: DeviceCheckpoint) -> None
     assert device_checkpoint.encode(device_checkpoint.decode(written)) == written
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(st.data(), CHECKPOINTS)
 def test_a_damaged_file_is_loaded_or_refused_but_nothing_else(
     data: st.DataObject, checkpoint: DeviceCheckpoint

@@ -75,6 +75,7 @@ def test_nodes_are_sorted_as_texts_in_the_file_and_as_numbers_in_the_dump() -> N
     assert memory_checkpoint.decode(written.encode(), V36).machine == nodes
 
 
+@settings(max_examples=50)
 @given(MEMORY_STATES, SETTINGS)
 def test_a_state_reads_back_as_far_as_its_gates_let_it_be_written(
     state: MemoryState, config: Settings
@@ -85,7 +86,7 @@ def test_a_state_reads_back_as_far_as_its_gates_let_it_be_written(
     assert memory_checkpoint.encode(found, config) == written
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(st.data(), MEMORY_STATES, SETTINGS, SETTINGS)
 def test_a_damaged_file_is_loaded_or_refused_but_nothing_else(
     data: st.DataObject, state: MemoryState, writer: Settings, reader: Settings

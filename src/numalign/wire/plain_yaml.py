@@ -1,6 +1,6 @@
 """YAML and JSON texts of configuration files as plain values, with limits.
 
-Less is read than YAML allows: one document, no aliases (they can blow up a small file), no
+Less is read than YAML allows: no aliases (they can blow up a small file), no
 tags, no key twice. Values are built from the parser's events with a stack of our own, so a
 deeply nested text cannot exhaust the stack of the process.
 """
@@ -39,12 +39,21 @@ _BOOLS: Final = {
 }
 _INT: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,30})", re.ASCII)
 _FLOAT: Final = re.compile(
-    r"[-+]?(?:[0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})(?:[eE][-+]?[0-9]{1,3})?", re.ASCII
+    r"[-+]?(?:[0-9]{1,30}\.[0-9]{0,30}|\.[0-9]{1,30}|[0-9]{1,30}(?=[eE]))(?:[eE][-+]?[0-9]{1,3})?",
+    re.ASCII,
 )
 
 
 def load(data: bytes) -> Value:
     """The value of a YAML or JSON text; WireError with a line where it cannot be read."""
+    documents = load_all(data)
+    if len(documents) > 1:
+        raise WireError(f"found {len(documents)} documents, expected one")
+    return documents[0] if documents else None
+
+
+def load_all(data: bytes) -> list[Value]:
+    """The values of all documents of a YAML text, or the one value of a JSON text."""
     if len(data) > SIZE_BYTES_MAX:
         raise WireError(f"found {len(data)} bytes, expected at most {SIZE_BYTES_MAX}")
     try:
@@ -53,7 +62,7 @@ def load(data: bytes) -> Value:
         raise WireError(f"found byte {exc.start + 1} that is no UTF-8, expected a text") from exc
     if text.lstrip()[:1] == "{":
         try:
-            return _from_json(gojson.parse(data), 0)
+            return [_from_json(gojson.parse(data), 0)]
         except WireError:
             pass  # YAML may begin with a brace too, and its messages name a line
     try:
@@ -121,7 +130,7 @@ def _key_text(value: str | float | bool | None) -> str:  # noqa: FBT001 - any sc
     return "null" if value is None else str(value)
 
 
-def _from_events(events: Iterator[yaml.Event]) -> Value:
+def _from_events(events: Iterator[yaml.Event]) -> list[Value]:
     documents: list[Value] = []
     stack = [_Frame(documents)]
     for event in events:
@@ -147,9 +156,7 @@ def _from_events(events: Iterator[yaml.Event]) -> Value:
                 )
             case _:
                 pass
-    if len(documents) > 1:
-        raise WireError(f"found {len(documents)} documents, expected one")
-    return documents[0] if documents else None
+    return documents
 
 
 def _refuse_tag(tag: str | None, line: int) -> None:
