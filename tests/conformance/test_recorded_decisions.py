@@ -10,7 +10,7 @@ from numalign.conformance.__main__ import main
 from numalign.conformance.kinds import KINDS, kind_of
 
 VECTORS = Path(__file__).parents[1] / "vectors"
-FILES = sorted(VECTORS.rglob("*.jsonl.gz"))
+FILES = sorted([*VECTORS.rglob("*.jsonl.gz"), *VECTORS.rglob("live/*.json.gz")])
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(VECTORS)))

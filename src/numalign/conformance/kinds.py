@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from numalign.conformance import checkpoints, units
+from numalign.conformance.live import live
 from numalign.conformance.memory_sequences import memory_sequence
 from numalign.conformance.reading import Json
 from numalign.conformance.scenarios import scenario
@@ -63,6 +64,7 @@ def _both(first: Callable[[Json], bool], second: Callable[[Json], bool]) -> Call
 
 
 KINDS: Final = (
+    Kind("live", lambda line, _: live(line), _has("kubernetes", "config", "machine", "steps")),
     Kind(
         "scenarios",
         lambda line, at: scenario(line, at.version),

@@ -297,14 +297,19 @@ def chosen(
     return resource.named(taken)
 
 
-def _checked(state: DeviceState, wanted: Wanted) -> DeviceResource:
-    name = wanted.resource
-    held = state.held(wanted.uid, wanted.container, name)
+def check_unchanged(state: DeviceState, wanted: Wanted) -> None:
+    """Refuses a container that now asks for another number of devices than it holds."""
+    held = state.held(wanted.uid, wanted.container, wanted.resource)
     if held and len(held) != wanted.count:
         raise AllocationError(
             f'pod "{wanted.uid}" container "{wanted.container}" changed request for resource '
-            f'"{name}" from {len(held)} to {wanted.count}'
+            f'"{wanted.resource}" from {len(held)} to {wanted.count}'
         )
+
+
+def _checked(state: DeviceState, wanted: Wanted) -> DeviceResource:
+    name = wanted.resource
+    held = state.held(wanted.uid, wanted.container, name)
     if name not in state.resources:
         raise AllocationError(f"cannot allocate unregistered device {name}")
     resource = state.resources[name]

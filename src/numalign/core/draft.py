@@ -91,6 +91,9 @@ class Draft:
             {**before.pods, self.uid: self.pod},
             hints,
             self.reusable,
+            before.gone,
+            before.unchecked,
+            before.running,
         )
 
     def refused(self) -> HostState:
@@ -100,8 +103,17 @@ class Draft:
         if not self.is_resize:
             pods = {uid: pod for uid, pod in pods.items() if uid != self.uid}
             hints = {uid: found for uid, found in hints.items() if uid != self.uid}
-        gone = frozenset({self.uid})
-        return HostState(self.cpu, self.memory, self.devices, pods, hints, self.reusable, gone=gone)
+        return HostState(
+            self.cpu,
+            self.memory,
+            self.devices,
+            pods,
+            hints,
+            self.reusable,
+            before.gone | {self.uid},
+            before.unchecked,
+            before.running,
+        )
 
     def is_placed(self) -> bool:
         """Whether every container already holds exactly what it asks for, after a restart."""
@@ -268,6 +280,10 @@ class Draft:
         for name in names:
             wanted = Wanted(self.uid, container.name, name, container.limits[name].value())
             reusable = self.reusable.devices.get(name, frozenset())
+            devices.check_unchanged(self.devices, wanted)
+            running = self.before.running
+            if running is not None and (self.uid, container.name) in running:
+                continue
             ids = devices.chosen(self.devices, wanted, hint, reusable, self.preferred)
             if ids:
                 self.devices = devices.with_held(self.devices, wanted, ids)
@@ -379,4 +395,5 @@ def _with_pods(state: HostState, pods: Mapping[str, Pod]) -> HostState:
         state.reusable,
         state.gone,
         state.unchecked,
+        state.running,
     )

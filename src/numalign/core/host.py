@@ -64,6 +64,10 @@ class HostState:
     reusable: Reusable = Reusable()
     gone: frozenset[str] = frozenset()  # ended pods for which something may still be held
     unchecked: bool = False  # after a start nothing is known about what is still held
+    # Containers (pod uid, name) that ran when the host started, until all sources of pods have
+    # spoken; None from then on. So long nothing is cleaned up, since it is not yet known who is
+    # gone, and devices of running containers are not asked for again.
+    running: frozenset[tuple[str, str]] | None = None
 
     def hint(self, uid: str, container: str) -> Hint:
         """The stored hint of a container; "none, not preferred" if there is none."""
@@ -91,8 +95,13 @@ def start(
     cpu: CpuState | None = None,
     memory: MemoryState | None = None,
     saved_devices: SavedDevices | None = None,
+    running: frozenset[tuple[str, str]] | None = None,
 ) -> HostState:
-    """The state after a start with these state files, None for a missing one."""
+    """The state after a start with these state files, None for a missing one.
+
+    With ``running`` (the containers that the runtime reports) the sources of pods are still
+    awaited; ``sources_ready`` ends that.
+    """
     settings = host.settings
     cpu = cpu or CpuState(settings.cpu_policy)
     if host.cpu is not None:
@@ -100,7 +109,12 @@ def start(
     memory = memory or MemoryState(settings.memory_policy)
     if host.memory is not None:
         memory = memory_static.started(host.memory, memory)
-    return HostState(cpu, memory, devices.restored(saved_devices), unchecked=True)
+    return HostState(cpu, memory, devices.restored(saved_devices), unchecked=True, running=running)
+
+
+def sources_ready(state: HostState) -> HostState:
+    """The state once every source of pods has delivered: nothing is passed over any more."""
+    return replace(state, running=None)
 
 
 def ended(state: HostState, uid: str) -> HostState:
@@ -117,7 +131,7 @@ def ended(state: HostState, uid: str) -> HostState:
 
 def cleaned(host: Host, state: HostState) -> HostState:
     """The state without anything held for pods or containers that are not there any more."""
-    if not state.gone and not state.unchecked:
+    if state.running is not None or not (state.gone or state.unchecked):
         return state
     cpu, memory = state.cpu, state.memory
     for uid in list(cpu.entries) if state.unchecked else state.gone:
