@@ -38,9 +38,13 @@ CONTAINERS_MAX: Final = 1_000
 
 def load_all(data: bytes, *, source: str) -> list[PodRecord]:
     """Every pod in a YAML or JSON text of one or several documents, lists unfolded."""
+    try:
+        documents = plain_yaml.load_all(data)
+    except WireError as error:
+        raise WireError(f"{source}: {error}") from error
     found = [
         record
-        for document in plain_yaml.load_all(data)
+        for document in documents
         if document is not None
         for record in _records(document, source)
     ]
@@ -53,9 +57,12 @@ def _records(document: Any, source: str) -> Iterator[PodRecord]:  # noqa: ANN401
     if not isinstance(document, Mapping):
         raise WireError(f"{source}: found {type(document).__name__}, expected a pod")
     kind = document.get("kind")
+    if not isinstance(kind, str):
+        raise WireError(f"{source}: found kind {kind!r}, expected a text such as Pod")
     if kind in {"List", "PodList"}:
         for item in document.get("items") or ():
-            item.setdefault("kind", "Pod") if kind == "PodList" else None
+            if kind == "PodList" and isinstance(item, dict):
+                item = {"kind": "Pod", **item}  # noqa: PLW2901 its items need not say what they are
             yield from _records(item, source)
     elif kind == "Pod":
         yield _record(document, source)
