@@ -14,7 +14,7 @@ Result = subprocess.CompletedProcess[str]
 
 def environment(**more: str) -> dict[str, str]:
     """This process's environment without what would change the output."""
-    ours = ("NO_COLOR", "COLUMNS", "PYTHONOPTIMIZE", "_NUMALIGN_COMPLETE", "TERM")
+    ours = ("NO_COLOR", "COLUMNS", "PYTHONOPTIMIZE", "PYTHONUNBUFFERED", "TERM")
     kept = {key: value for key, value in os.environ.items() if key not in ours}
     return {**kept, "TERM": "xterm", **more}
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import PYTHON, environment
 
 from numalign import __version__
 from numalign.cli.commands import GROUPS
@@ -231,19 +232,29 @@ def test_a_terminal_without_line_drawing_gets_other_characters(numalign):
 def test_a_reader_that_has_gone_ends_it_quietly(args):
     read, write = os.pipe()
     os.close(read)  # as head does, only sooner
+    command = [*PYTHON, *args]
     with subprocess.Popen(
-        [sys.executable, "-m", "numalign", *args], stdout=write, stderr=subprocess.PIPE
+        command, stdout=write, stderr=subprocess.PIPE, env=environment()
     ) as process:
         os.close(write)
         _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (141, b"")
 
 
+@pytest.fixture
+def ctrl_c_works():
+    """A background job of a shell ignores Ctrl-C, and so would all that it starts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c_works")
 def test_ctrl_c_ends_it_quietly(tmp_path):
     # It waits in the middle of its work: for the other side of a pipe to write.
     pipe = tmp_path / "machine.json"
     os.mkfifo(pipe)
-    command = [sys.executable, "-m", "numalign", "topology", "-m", str(pipe)]
+    command = [*PYTHON, "topology", "-m", str(pipe)]
     with (
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process,
         pipe.open("wb"),  # returns when the command has opened its side

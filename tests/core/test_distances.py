@@ -1,10 +1,12 @@
 """Distances are made short without losing any."""
 
+from dataclasses import replace
+
 from hypothesis import given, settings
 from tests.apps.render.odd_machines import machines
 
 from numalign.core import distances
-from numalign.core.blueprint import Blueprint, build
+from numalign.core.blueprint import Blueprint, build, with_memory_nodes
 from numalign.core.examples import EXAMPLES
 
 
@@ -24,6 +26,15 @@ def test_nodes_that_the_matrix_does_not_tell_apart_become_one_row():
     assert [str(g) for g in groups.groups] == ["0", "1", "2-9", "10-17", "18-25", "26-33"]
     assert groups.rows[2][2] == (10, 11)
     assert groups.rows[0][2] == (80,)
+
+
+def test_nodes_that_differ_in_the_distance_to_themselves_only_stay_apart():
+    machine = with_memory_nodes(build(Blueprint("m")), [1, 1])
+    rows = ((10, 20, 20), (20, 10, 20), (20, 20, 11))
+    nodes = tuple(replace(n, distances=r) for n, r in zip(machine.nodes, rows, strict=True))
+    groups = distances.alike(replace(machine, nodes=nodes))
+    assert groups is not None
+    assert [str(group) for group in groups.groups] == ["0", "1", "2"]
 
 
 def test_nodes_with_cpus_keep_their_own_rows():

@@ -15,8 +15,8 @@ SHELLS: Final = ("bash", "zsh", "fish")
 app = new_app()
 
 
-def _complete(incomplete: str) -> list[str]:
-    return [shell for shell in SHELLS if shell.startswith(incomplete)]
+def _shells() -> list[str]:
+    return list(SHELLS)
 
 
 def _check(value: str) -> str:
@@ -40,7 +40,7 @@ def completion(
         typer.Argument(
             metavar="SHELL",
             help=f"One of {', '.join(SHELLS)}.",
-            autocompletion=_complete,
+            autocompletion=_shells,
             callback=_check,
         ),
     ],

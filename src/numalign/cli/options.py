@@ -8,12 +8,11 @@ from typing import Annotated
 import typer
 
 
-def _complete_machine(incomplete: str) -> list[tuple[str, str]]:
+def _machine_names() -> list[tuple[str, str]]:
     from numalign.core.examples import EXAMPLES
 
-    known = [("host", "the running host")]
-    known += [(example.name, example.title) for example in EXAMPLES.values()]
-    return [(name, title) for name, title in known if name.startswith(incomplete)]
+    names = [(example.name, example.title) for example in EXAMPLES.values()]
+    return [("host", "the running host"), *names]
 
 
 MachineOption = Annotated[
@@ -22,7 +21,7 @@ MachineOption = Annotated[
         "--machine",
         "-m",
         metavar="SOURCE",
-        autocompletion=_complete_machine,
+        autocompletion=_machine_names,
         show_default=False,
         help=(
             "Where the machine comes from: host (the default), a directory with sys/ in it, a "

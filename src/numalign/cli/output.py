@@ -97,8 +97,8 @@ class Output:
 def output_option(*formats: str) -> Any:  # noqa: ANN401 - as typer.Option
     """The option -o with these formats."""
 
-    def complete(incomplete: str) -> list[str]:
-        return [name for name in formats if name.startswith(incomplete)]
+    def names() -> list[str]:
+        return list(formats)
 
     def check(value: str | None) -> str | None:
         if value is not None and value not in formats:
@@ -110,7 +110,7 @@ def output_option(*formats: str) -> Any:  # noqa: ANN401 - as typer.Option
         "-o",
         metavar="FORMAT",
         help=f"One of {', '.join(formats)}.",
-        autocompletion=complete,
+        autocompletion=names,
         callback=check,
     )
 
