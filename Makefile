@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check e2e e2e-numa bench lock clean
+.PHONY: help setup run test check e2e e2e-numa bench proto lock clean
 
 help: ## Show what can be done
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,7 +23,7 @@ run: setup ## Show this host as numalign sees it
 	$(BIN)/numalign topology
 
 test: setup ## Run all tests that need nothing but this checkout
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not e2e"
 
 check: setup ## Lint, types and layer contracts
 	$(BIN)/ruff check .
@@ -36,6 +36,9 @@ e2e: setup ## Run the tests that need real components
 
 bench: setup ## Measure, beside the real Go code where Go is installed
 	$(BIN)/python -m bench
+
+proto: setup ## Make the gRPC messages anew from src/numalign/wire/_generated/*.proto
+	$(BIN)/python -m grpc_tools.protoc --proto_path=src --python_out=src --pyi_out=src src/numalign/wire/_generated/*.proto
 
 lock: setup ## Resolve the dependencies anew into requirements.lock
 	$(BIN)/python -m pip install --quiet uv
