@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import figures
+from bench.go_peer import LIMIT_SECONDS
 from bench.timing import Row, Times, measured, show, times_of
 from numalign.conformance import reading
 from numalign.conformance.scenarios import Replay, prefer_lowest
@@ -64,7 +65,9 @@ def admissions(seconds: float, go: Mapping[str, float]) -> list[Row]:
         pod = reading.pod(scenario["steps"][-1]["admit"])
         times = repeated_admissions(replay.host, replay.state, pod, seconds)
         limit = 10_000.0 if "8numa" in name and "devices-all" in name else None
-        rows.append(Row(name, times, recorded, go.get(name), _admit_target(name), limit))
+        now = go.get(name)
+        note = "Go was stopped" if now == LIMIT_SECONDS * 1e6 else ""
+        rows.append(Row(name, times, recorded, now, _admit_target(name), limit, note))
     return rows
 
 

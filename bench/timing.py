@@ -55,8 +55,8 @@ def times_of(samples: list[float]) -> Times:
 def show(title: str, rows: Iterable[Row]) -> int:
     """Prints a table; the number of rows that miss their target."""
     print(f"\n{title}")
-    head = f"  {'row':<44}{'min':>10}{'median':>10}{'Go min':>11}{'ratio':>9}"
-    print(head + f"{'Go now':>11}{'ratio':>9}{'target':>9}")
+    head = f"  {'row':<52}{'min':>10}{'median':>10}{'Go min':>10}{'ratio':>13}"
+    print(head + f"{'Go now':>11}{'ratio':>10}{'target':>9}")
     missed = 0
     for row in rows:
         ratio = None if row.go_recorded_us is None else row.go_recorded_us / row.ours.least
@@ -67,9 +67,9 @@ def show(title: str, rows: Iterable[Row]) -> int:
         if row.limit_us is not None:
             target = f"<{text(row.limit_us)}"
         print(
-            f"  {row.name:<44}{text(row.ours.least):>10}{text(row.ours.median):>10}"
-            f"{text(row.go_recorded_us):>11}{_times(ratio):>9}{text(row.go_now_us):>11}"
-            f"{_times(now):>9}{target:>9}{'' if ok else '  MISSED'}{row.note and '  ' + row.note}"
+            f"  {row.name:<52}{text(row.ours.least):>10}{text(row.ours.median):>10}"
+            f"{text(row.go_recorded_us):>10}{_times(ratio):>13}{text(row.go_now_us):>11}"
+            f"{_times(now):>10}{target:>9}{'' if ok else '  MISSED'}{row.note and '  ' + row.note}"
         )
     return missed
 
