@@ -25,7 +25,7 @@ def test_help_lists_every_command_with_its_summary(numalign):
     for entry in ENTRIES:
         assert f"{entry.name}  " in result.stdout
         assert entry.summary in result.stdout
-    assert "Examples:\n    numalign topology\n" in result.stdout
+    assert "Examples:\n  numalign topology\n" in result.stdout
 
 
 @EVERY
@@ -52,19 +52,50 @@ def test_names_of_commands_are_told_apart():
     assert list(root_command().commands) == names
 
 
-def test_help_is_quick_because_it_loads_no_command():
-    code = (
-        "import sys\nfrom numalign.cli.main import main\nmain(['--help'])\n"
-        "slow = {'rich', 'yaml', 'msgspec', 'resvg_py', 'pydantic', 'asyncio'}\n"
-        "ours = {m for m in sys.modules if m.startswith('numalign.')}\n"
-        "print(sorted(slow & set(sys.modules)), sorted(ours), file=sys.stderr)"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    loaded = "numalign.cli numalign.cli.commands numalign.cli.frame numalign.cli.main "
-    loaded += "numalign.cli.settings numalign.core numalign.core.errors"
-    assert result.stderr.strip() == f"[] {loaded.split()}"
+def loaded_by(*args: str) -> set[str]:
+    """The modules that are loaded after a command line has run."""
+    code = f"import sys; from numalign.cli.main import main; main({list(args)!r})\n"
+    command = [sys.executable, "-c", code + "print(*sys.modules, file=sys.stderr)"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    return set(result.stderr.split())
+
+
+def test_help_is_quick_because_it_loads_next_to_nothing():
+    found = loaded_by("--help")
+    assert not {"typing", "dataclasses", "re", "inspect", "typer"} & found
+    assert {name for name in found if name.startswith("numalign")} == {
+        "numalign",
+        "numalign.cli",
+        "numalign.cli.commands",
+        "numalign.cli.main",
+        "numalign.cli.root_help",
+    }
+
+
+@EVERY
+def test_the_help_of_a_command_loads_nothing_heavy(entry):
+    heavy = {"rich", "yaml", "msgspec", "resvg_py", "pydantic", "asyncio", "http"}
+    assert not heavy & loaded_by(entry.name, "--help")
+
+
+def test_the_help_of_the_program_tells_all_its_options(capsys):
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    for option in root_command().params:
+        assert all(f"{name}" in shown for name in option.opts)
+        assert " ".join(option.help.split()) in " ".join(shown.split())
+    assert max(map(len, shown.splitlines())) < 80
+
+
+def test_the_help_of_the_program_is_the_same_behind_other_options(capsys):
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert main(["-h"]) == 0
+    assert main(["-v", "--help"]) == 0
+    assert main(["--no-color", "-h"]) == 0
+    assert capsys.readouterr().out == shown * 3
+    assert main(["-v", "--version"]) == 0
+    assert capsys.readouterr().out == f"numalign {__version__}\n"
 
 
 def test_version(numalign):

@@ -7,17 +7,21 @@ and not only in the module; a test holds the two together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+TYPE_CHECKING = False  # as in typing; see main
+if TYPE_CHECKING:
+    from typing import Final
 
 
-@dataclass(frozen=True, slots=True)
 class Entry:
     """One command: its name, where it is, and what it does in a line."""
 
-    name: str
-    module: str
-    summary: str
+    # Not a dataclass: that module takes as long to load as all of --help.
+    __slots__ = ("module", "name", "summary")
+
+    def __init__(self, name: str, module: str, summary: str) -> None:
+        self.name = name
+        self.module = module
+        self.summary = summary
 
 
 GROUPS: Final[tuple[tuple[str, tuple[Entry, ...]], ...]] = (

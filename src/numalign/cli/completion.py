@@ -7,7 +7,8 @@ from typing import Annotated, Final
 
 import typer
 
-from numalign.cli.frame import COMPLETE_VARIABLE, PROGRAM, examples, new_app
+from numalign.cli.frame import PROGRAM, examples, new_app
+from numalign.cli.main import COMPLETE_VARIABLE
 from numalign.cli.output import Output
 
 SHELLS: Final = ("bash", "zsh", "fish")

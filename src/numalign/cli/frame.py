@@ -18,11 +18,11 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from numalign.cli.commands import GROUPS, Entry
-from numalign.cli.main import OK, USAGE, one_line
+from numalign.cli.main import COMPLETE_VARIABLE, OK, USAGE, one_line
+from numalign.cli.root_help import root_help
 from numalign.cli.settings import Settings
 
 PROGRAM: Final = "numalign"
-COMPLETE_VARIABLE: Final = "_NUMALIGN_COMPLETE"
 _CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 
 
@@ -32,10 +32,10 @@ def invoke(args: Sequence[str], settings: Settings) -> int:
     if COMPLETE_VARIABLE in os.environ:
         return _complete(root, args)
     try:
-        with root.make_context(PROGRAM, list(args) or ["--help"], obj=settings) as ctx:
+        with root.make_context(PROGRAM, list(args), obj=settings) as ctx:
             result = root.invoke(ctx)
     except typer.Exit as exc:
-        return exc.exit_code if args else USAGE
+        return exc.exit_code
     except typer.Abort:
         return 1
     except typer.TyperException as exc:
@@ -66,13 +66,6 @@ def root_command() -> Any:  # noqa: ANN401 - typer's own base class is private
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings=dict(_CONTEXT),
-        help="Place work on NUMA machines exactly as the Kubernetes node managers do.",
-        epilog=examples(
-            "numalign topology",
-            "numalign topology --machine epyc-2s-nps4",
-            "numalign topology -o png --output-file machine.png",
-            "numalign COMMAND --help",
-        ),
     )
     app.callback()(_root)
     return get_command(app)
@@ -87,11 +80,9 @@ class _Root(TyperGroup):
             for entry in entries:
                 self.add_command(_Lazy(entry))
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's
-        """The commands under the headings of the table."""
-        for title, entries in GROUPS:
-            with formatter.section(title):
-                formatter.write_dl([(entry.name, entry.summary) for entry in entries])
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's own types
+        """The help that ``main`` gives too, without typer."""
+        formatter.write(root_help())
 
 
 class _Lazy(TyperCommand):

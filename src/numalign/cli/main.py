@@ -3,17 +3,20 @@
 Exit codes: 0 yes or done, 1 no or failed, 2 wrong usage or bad input, 130 interrupted,
 141 when the reader of our output has gone. An error of ours is one line on stderr; a bug
 is one line too, and its traceback is shown with -v. Imports are inside the functions, since
-``--help`` and shell completion should come at once.
+``--help`` should come at once.
 """
 
 # ruff: noqa: PLC0415 - a command loads what it needs when it runs
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
 
+TYPE_CHECKING = False  # as in typing, which takes as long to load as all of --help
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Final
+
     from numalign.cli.settings import Settings
 
 OK: Final = 0
@@ -21,6 +24,7 @@ FAILED: Final = 1
 USAGE: Final = 2
 INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
+COMPLETE_VARIABLE: Final = "_NUMALIGN_COMPLETE"  # set when a shell asks for the next words
 
 
 def run() -> None:
@@ -36,11 +40,10 @@ def main(args: Sequence[str]) -> int:
             "removes the checks which keep it from writing wrong state."
         )
         return USAGE
-    from numalign.cli.settings import Settings
-
-    settings = Settings()
     try:
-        code = _guarded(args, settings)
+        code = _at_once(args)
+        if code is None:
+            code = _guarded(args)
         sys.stdout.flush()
     except BrokenPipeError:
         _forget_stdout()
@@ -50,9 +53,29 @@ def main(args: Sequence[str]) -> int:
     return code
 
 
-def _guarded(args: Sequence[str], settings: Settings) -> int:
+def _at_once(args: Sequence[str]) -> int | None:
+    """What can be answered without loading anything else; None if it cannot."""
+    if len(args) > 1 or COMPLETE_VARIABLE in os.environ:
+        return None
+    asked = args[0] if args else "nothing"
+    if asked == "--version":
+        from numalign import __version__
+
+        print(f"numalign {__version__}")
+        return OK
+    if asked not in ("nothing", "-h", "--help"):
+        return None
+    from numalign.cli.root_help import root_help
+
+    print(root_help())
+    return OK if args else USAGE
+
+
+def _guarded(args: Sequence[str]) -> int:
+    from numalign.cli.settings import Settings
     from numalign.core.errors import NumalignError
 
+    settings = Settings()
     try:
         from numalign.cli.frame import invoke
 
@@ -105,8 +128,6 @@ def _say(text: str) -> None:
 
 def _forget_stdout() -> None:
     """Let the interpreter flush into nothing when it ends, instead of failing once more."""
-    import os
-
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, sys.stdout.fileno())
     os.close(nothing)
