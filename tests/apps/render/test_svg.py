@@ -10,7 +10,7 @@ from tests.apps.render.odd_machines import machines
 
 from numalign.apps.render import svg
 from numalign.apps.render.looks import DARK, LIGHT, heat_colour
-from numalign.core.blueprint import Blueprint, build, with_memory_nodes
+from numalign.core.blueprint import Blueprint, build, with_distances, with_memory_nodes
 from numalign.core.examples import EXAMPLES
 from numalign.core.machine import Machine
 from numalign.core.textwidth import text_width
@@ -114,6 +114,22 @@ def test_memory_that_is_near_to_no_socket_is_in_the_picture_too():
     machine = with_memory_nodes(build(Blueprint("m", sockets=2)), [1 << 30] * 2)
     shown = {text for text, _ in texts(parsed(machine))}
     assert {"NUMA nodes without CPUs", "NUMA node 2", "NUMA node 3"} <= shown
+
+
+def test_a_matrix_too_large_for_numbers_is_shown_by_colours_and_a_scale():
+    machine = build(Blueprint("m", sockets=20))
+    root = parsed(with_distances(machine, lambda a, b: 11 + (a * b) % 9))
+    shown = {text for text, _ in texts(root)}
+    cells = [e for e in root.iter(SPACE + "rect") if e.get("class") is None]
+    assert len(cells) == 20 * 20 + len({"10", *map(str, range(11, 20))})
+    assert {"10", "11", "19"} <= shown
+
+
+def test_dies_are_boxes_where_the_machine_has_several():
+    machine = build(Blueprint("m", nodes_per_socket=2, cores_per_socket=4))
+    cpus = tuple(replace(cpu, die=cpu.node) for cpu in machine.cpus)
+    shown = {text for text, _ in texts(parsed(replace(machine, cpus=cpus)))}
+    assert {"Die 0", "Die 1", "NUMA node 0", "NUMA node 1"} <= shown
 
 
 def test_long_cpu_lists_are_cut_between_numbers():

@@ -89,6 +89,21 @@ def test_what_is_missing_or_odd_is_said():
     assert "At no NUMA node" in text(EXAMPLES["vm-2cpu"].machine())
 
 
+def test_dies_and_shared_caches_and_nodes_in_parts_have_their_lines():
+    machine = build(Blueprint("m", nodes_per_socket=2, cores_per_socket=4))
+    assert "L3 32 MiB for NUMA nodes 0-1" in text(machine)
+    cpus = tuple(replace(cpu, die=cpu.node) for cpu in machine.cpus)
+    assert "Die 1" in text(replace(machine, cpus=cpus))
+    whole = build(Blueprint("m", sockets=2, cores_per_socket=2))
+    one = (replace(whole.nodes[0], cpus=whole.online),)
+    cpus = tuple(replace(cpu, node=0) for cpu in whole.cpus)
+    shown = text(replace(whole, nodes=one, cpus=cpus))
+    assert shown.count("NUMA node 0 (in part)") == 2
+    assert shown.count("8 GiB") == 1
+    loose = tuple(replace(cpu, node=None) for cpu in whole.cpus)
+    assert "On no NUMA node" in text(replace(whole, cpus=loose))
+
+
 def test_a_long_note_is_broken_between_words():
     machine = replace(EXAMPLES["vm-2cpu"].machine(), notes=("word " * 40,))
     lines = [line for line in text(machine, width=60).splitlines() if "word" in line]
