@@ -395,6 +395,19 @@ def with_held(
     return DeviceState(state.resources, entries, in_use, busy, state.saved)
 
 
+def with_response(
+    state: DeviceState, uid: str, container: str, name: str, response: bytes
+) -> DeviceState:
+    """The state after the plugin answered; the checkpoint then holds its answer."""
+    pod = state.entries.get(uid, {})
+    held = pod.get(container, {}).get(name)
+    if held is None:
+        return state
+    own = {**pod[container], name: Held(held.ids, held.by_node, response)}
+    entries = {**state.entries, uid: {**pod, container: own}}
+    return with_saved(DeviceState(state.resources, entries, state.in_use, state.busy, state.saved))
+
+
 Reusable = Mapping[str, frozenset[str]]  # resource -> ids
 
 

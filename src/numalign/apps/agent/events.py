@@ -1,0 +1,230 @@
+"""What can happen to the agent, and what it can want done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from numalign.apps.agent.model import Allocation
+from numalign.core.devices import Device
+from numalign.wire.pod_records import PodRecord
+
+# Events.
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """A question to a device plugin: which of these would you rather give?"""
+
+    resource: str
+    offered: tuple[str, ...]
+    must: tuple[str, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class PodSubmitted:
+    """Somebody wants a pod to run. ``request`` names who waits for the answer, if anybody."""
+
+    uid: str
+    record: PodRecord
+    source: str
+    now: float
+    request: int | None = None
+    preferences: Mapping[Preference, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PodDeleted:
+    """Somebody wants a pod to be gone."""
+
+    uid: str
+    now: float
+    request: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DevicesReported:
+    """A device plugin sent its whole list."""
+
+    resource: str
+    devices: tuple[Device, ...]
+    now: float
+    is_plugin: bool = True
+    has_preferred: bool = False
+    needs_prestart: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DevicesGone:
+    """A device plugin went away: its devices count as unhealthy until it is back."""
+
+    resource: str
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class DevicesAllocated:
+    """A plugin prepared devices for a container."""
+
+    uid: str
+    container: str
+    resource: str
+    allocation: Allocation
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class DevicesRefused:
+    """A plugin did not prepare them; the error is as the kubelet would show it."""
+
+    uid: str
+    container: str
+    resource: str
+    error: str
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerStarted:
+    """A container has a process. ``attempt`` is how often it was started before."""
+
+    uid: str
+    container: str
+    attempt: int
+    pid: int
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerExited:
+    """A container's process ended, or could not be started (then with a message)."""
+
+    uid: str
+    container: str
+    attempt: int
+    code: int
+    now: float
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SourcesReady:
+    """Every source of pods has delivered what it has: what is not there now is gone."""
+
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed."""
+
+    now: float
+
+
+Event = (
+    PodSubmitted
+    | PodDeleted
+    | DevicesReported
+    | DevicesGone
+    | DevicesAllocated
+    | DevicesRefused
+    | ContainerStarted
+    | ContainerExited
+    | SourcesReady
+    | Tick
+)
+
+# Effects, carried out in order.
+
+
+@dataclass(frozen=True, slots=True)
+class Save:
+    """Write the state to disk before anything that follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Tell who waits what became of the request."""
+
+    request: int
+    uid: str
+    accepted: bool
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AskPreference:
+    """Ask a plugin, then submit the pod again with the answer."""
+
+    preference: Preference
+    event: PodSubmitted
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateDevices:
+    """Tell a plugin to prepare these devices."""
+
+    uid: str
+    container: str
+    resource: str
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StartContainer:
+    """Start a container on these CPUs and, if given, NUMA nodes (masks)."""
+
+    uid: str
+    container: str
+    attempt: int
+    cpus: int
+    nodes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StopContainer:
+    """Ask a container to end, and end it after the grace period."""
+
+    uid: str
+    container: str
+    grace_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class PinContainer:
+    """Move a running container to these CPUs."""
+
+    uid: str
+    container: str
+    cpus: int
+    nodes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetPod:
+    """Remove what the runtime keeps of a pod."""
+
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something an operator may want to know: an event name and its values."""
+
+    event: str
+    values: Mapping[str, object]
+
+
+Effect = (
+    Save
+    | Answer
+    | AskPreference
+    | AllocateDevices
+    | StartContainer
+    | StopContainer
+    | PinContainer
+    | ForgetPod
+    | Note
+)

@@ -1,0 +1,295 @@
+"""From admission to the end: which container starts when, what an exit means, what moves.
+
+Init containers run one after the other; one with restartPolicy Always (a sidecar) only has to be
+running before the next starts, and runs until the app containers have ended. A container that is to
+run again waits longer after each failure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from numalign.apps.agent.events import (
+    Answer,
+    ContainerExited,
+    ContainerStarted,
+    Effect,
+    ForgetPod,
+    Note,
+    PinContainer,
+    Save,
+    StartContainer,
+    StopContainer,
+)
+from numalign.apps.agent.model import (
+    AgentPod,
+    AgentSetup,
+    AgentState,
+    ContainerStatus,
+    Phase,
+    RunState,
+    placed_cpus,
+    placed_nodes,
+)
+from numalign.core import host
+from numalign.core.host import HostState
+from numalign.core.pod import Container
+
+Next = tuple[AgentState, list[Effect]]
+
+
+def advanced(setup: AgentSetup, state: AgentState, uid: str, now: float) -> Next:
+    """Starts whatever of a pod can be started now."""
+    known = state.pods[uid]
+    if known.is_terminal or known.deleting or known.awaited:
+        return state, []
+    effects: list[Effect] = []
+    for container in _due(known, now):
+        state, start = _starting(setup, state, uid, container)
+        effects += start
+    return state, effects
+
+
+def _due(known: AgentPod, now: float) -> list[Container]:
+    """The containers whose turn it is."""
+    for container in known.pod.init_containers:
+        status = known.containers[container.name]
+        if status.state is RunState.WAITING:
+            return [container] if _may_start(status, now) else []
+        if status.state is RunState.STARTING:
+            return []
+        if status.state is RunState.RUNNING and not container.is_restartable:
+            return []
+    due = []
+    for container in known.pod.in_order:
+        status = known.containers[container.name]
+        if status.state is RunState.WAITING and _may_start(status, now):
+            due.append(container)
+    return due
+
+
+def _may_start(status: ContainerStatus, now: float) -> bool:
+    return status.retry_at is None or status.retry_at <= now
+
+
+def _starting(setup: AgentSetup, state: AgentState, uid: str, container: Container) -> Next:
+    before = state.host
+    after = host.container_started(before, uid, container.name)
+    state = replace(state, host=after)
+    status = replace(
+        state.pods[uid].containers[container.name],
+        state=RunState.STARTING,
+        reason="ContainerCreating",
+        retry_at=None,
+    )
+    state = _with_status(state, uid, container.name, status)
+    start = StartContainer(
+        uid,
+        container.name,
+        status.restarts,
+        placed_cpus(setup, state, uid, container),
+        placed_nodes(state, uid, container.name),
+    )
+    # A finished init container gives its memory back here, which must be on disk first.
+    return state, [Save(), start] if after is not before else [start]
+
+
+def _with_status(state: AgentState, uid: str, name: str, status: ContainerStatus) -> AgentState:
+    known = state.pods[uid]
+    known = replace(known, containers={**known.containers, name: status})
+    return replace(state, pods={**state.pods, uid: known})
+
+
+def started(setup: AgentSetup, state: AgentState, event: ContainerStarted) -> Next:
+    """A container has a process."""
+    uid, name, now = event.uid, event.container, event.now
+    known = state.pods.get(uid)
+    if known is None:
+        return state, [StopContainer(uid, name, 0.0)]
+    status = known.containers[name]
+    if status.state is not RunState.STARTING or status.restarts != event.attempt:
+        return state, []  # its end was told first
+    status = replace(
+        status, state=RunState.RUNNING, reason="", message="", pid=event.pid, started_at=now
+    )
+    state = _with_status(state, uid, name, status)
+    known = state.pods[uid]
+    if known.deleting or known.is_terminal:
+        return state, [StopContainer(uid, name, 0.0)]
+    if known.phase is Phase.PENDING and _is_running(known):
+        known = replace(known, phase=Phase.RUNNING, started_at=known.started_at or now)
+        state = replace(state, pods={**state.pods, uid: known})
+    state, effects = advanced(setup, state, uid, now)
+    return state, [Save(), *effects]
+
+
+def _is_running(known: AgentPod) -> bool:
+    return any(known.containers[c.name].state is RunState.RUNNING for c in known.pod.containers)
+
+
+def exited(setup: AgentSetup, state: AgentState, event: ContainerExited) -> Next:
+    """A container's process ended."""
+    uid, name, code, now = event.uid, event.container, event.code, event.now
+    known = state.pods.get(uid)
+    if known is None:
+        return state, []
+    status = known.containers[name]
+    if not status.is_alive or status.restarts != event.attempt:
+        return state, []
+    container = next(c for c in known.pod.in_order if c.name == name)
+    ended = known.deleting or known.is_terminal
+    if not ended and _runs_again(known, container, code):
+        return _retried(setup, state, event)
+    status = replace(
+        status,
+        state=RunState.EXITED,
+        reason="Completed" if code == 0 else "Error",
+        message=event.message,
+        pid=None,
+        finished_at=now,
+        exit_code=code,
+    )
+    state = _with_status(state, uid, name, status)
+    if ended:
+        return _settled(setup, state, uid)
+    if container.is_regular_init and code != 0:
+        return _finished(setup, state, uid, Phase.FAILED)
+    if _apps_done(state.pods[uid]):
+        return _finished(setup, state, uid, _outcome(state.pods[uid]))
+    state, effects = advanced(setup, state, uid, now)
+    return state, [Save(), *effects]
+
+
+def _runs_again(known: AgentPod, container: Container, code: int) -> bool:
+    if container.is_restartable:
+        return True
+    if container.is_init:
+        return code != 0 and known.restart_policy != "Never"
+    if known.restart_policy == "Always":
+        return True
+    return known.restart_policy == "OnFailure" and code != 0
+
+
+def _retried(setup: AgentSetup, state: AgentState, event: ContainerExited) -> Next:
+    uid, name, code, now = event.uid, event.container, event.code, event.now
+    before = state.pods[uid].containers[name]
+    ran = now - before.started_at if before.started_at is not None else 0.0
+    restarts = before.restarts + 1
+    power = 0 if ran >= setup.backoff_reset_seconds else min(restarts - 1, 30)
+    delay = min(setup.backoff_seconds * 2**power, setup.backoff_seconds_max)
+    status = replace(
+        before,
+        state=RunState.WAITING,
+        reason="CrashLoopBackOff",
+        message=event.message or f"back-off {delay:g}s restarting failed container",
+        pid=None,
+        finished_at=now,
+        exit_code=code,
+        restarts=restarts,
+        retry_at=now + delay,
+    )
+    state = _with_status(state, uid, name, status)
+    values = {"pod": state.pods[uid].pod.name, "container": name, "code": code, "again_in": delay}
+    return state, [Save(), Note("container_exited", values)]
+
+
+def _apps_done(known: AgentPod) -> bool:
+    return all(known.containers[c.name].state is RunState.EXITED for c in known.pod.containers)
+
+
+def _outcome(known: AgentPod) -> Phase:
+    codes = [known.containers[c.name].exit_code for c in known.pod.containers]
+    return Phase.SUCCEEDED if all(code == 0 for code in codes) else Phase.FAILED
+
+
+def _finished(setup: AgentSetup, state: AgentState, uid: str, phase: Phase) -> Next:
+    """The pod is over: what still runs is stopped, and what it held is freed when all is quiet."""
+    known = replace(state.pods[uid], phase=phase)
+    state = replace(state, pods={**state.pods, uid: known})
+    stops: list[Effect] = [
+        StopContainer(uid, name, known.grace_seconds(setup.grace_seconds_max))
+        for name in known.alive()
+    ]
+    note = Note("pod_finished", {"pod": known.pod.name, "phase": phase.value})
+    state, effects = _settled(setup, state, uid)
+    return state, [*effects, note, *stops]
+
+
+def _settled(setup: AgentSetup, state: AgentState, uid: str) -> Next:
+    """Frees what a pod held once none of its containers is left, and forgets a deleted one."""
+    known = state.pods[uid]
+    if any(known.alive()):
+        return state, [Save()]
+    before = state.host
+    freed = host.cleaned(setup.host, host.ended(before, uid))
+    pods = state.pods
+    forget: list[Effect] = []
+    if known.deleting:
+        pods = {key: pod for key, pod in pods.items() if key != uid}
+        forget = [ForgetPod(uid), Note("pod_deleted", {"pod": known.pod.name, "uid": uid})]
+    state = replace(state, host=freed, pods=pods)
+    return state, [Save(), *moved(setup, before, state), *forget]
+
+
+def quieted(setup: AgentSetup, state: AgentState, uid: str) -> Next:
+    """Frees what a pod that has ended still held, if nothing of it runs any more."""
+    known = state.pods[uid]
+    if not (known.is_terminal or known.deleting) or any(known.alive()):
+        return state, []
+    if uid not in state.host.pods and not known.deleting:
+        return state, []
+    return _settled(setup, state, uid)
+
+
+def deleted(
+    setup: AgentSetup, state: AgentState, uid: str, now: float, request: int | None
+) -> Next:
+    """Somebody wants a pod to be gone."""
+    del now
+    known = state.pods.get(uid)
+    if known is None:
+        answer: list[Effect] = []
+        if request is not None:
+            answer = [
+                Answer(request, uid, accepted=False, reason="NotFound", message="no such pod")
+            ]
+        return state, answer
+    known = replace(known, deleting=True, awaited=frozenset())
+    state = replace(state, pods={**state.pods, uid: known})
+    grace = known.grace_seconds(setup.grace_seconds_max)
+    stops: list[Effect] = [StopContainer(uid, name, grace) for name in known.alive()]
+    state, effects = _settled(setup, state, uid)
+    answer = [] if request is None else [Answer(request, uid, accepted=True)]
+    return state, [*effects, *answer, *stops]
+
+
+def ticked(setup: AgentSetup, state: AgentState, now: float) -> Next:
+    """Starts what had to wait until now."""
+    effects: list[Effect] = []
+    for uid in list(state.pods):
+        state, more = advanced(setup, state, uid, now)
+        effects += more
+    return state, effects
+
+
+def moved(setup: AgentSetup, before: HostState, state: AgentState) -> list[Effect]:
+    """Pins of all containers of the shared pool, if the pool has changed."""
+    if before.cpu.shared == state.host.cpu.shared:
+        return []
+    return [effect for effect in pins(setup, state) if not _is_own(state, effect)]
+
+
+def _is_own(state: AgentState, effect: PinContainer) -> bool:
+    return effect.container in state.host.cpu.entries.get(effect.uid, {})
+
+
+def pins(setup: AgentSetup, state: AgentState) -> list[PinContainer]:
+    """Where every container that may have a process has to be."""
+    found = []
+    for uid, known in state.pods.items():
+        for container in known.pod.in_order:
+            if known.containers[container.name].is_alive:
+                cpus = placed_cpus(setup, state, uid, container)
+                nodes = placed_nodes(state, uid, container.name)
+                found.append(PinContainer(uid, container.name, cpus, nodes))
+    return found

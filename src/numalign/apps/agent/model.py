@@ -1,0 +1,164 @@
+"""What the agent remembers beside the managers' state: pods and how their containers fare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from numalign.core.devices import Device
+from numalign.core.host import Host, HostState
+from numalign.core.pod import Container, Pod
+from numalign.wire.pod_records import PodRecord
+
+
+class Phase(StrEnum):
+    """The phase of a pod, as in v1.PodStatus."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+TERMINAL: Final = frozenset({Phase.SUCCEEDED, Phase.FAILED})
+
+
+class RunState(StrEnum):
+    """How far a container is."""
+
+    WAITING = "waiting"
+    STARTING = "starting"  # the runtime was told; shown as waiting
+    RUNNING = "running"
+    EXITED = "exited"  # for good; one that will be started again waits
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerStatus:
+    """How one container fares."""
+
+    state: RunState = RunState.WAITING
+    reason: str = ""
+    message: str = ""
+    pid: int | None = None
+    started_at: float | None = None
+    finished_at: float | None = None
+    exit_code: int | None = None  # of the last run
+    restarts: int = 0
+    retry_at: float | None = None  # not to be started before
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether a process of it may exist."""
+        return self.state in {RunState.STARTING, RunState.RUNNING}
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """What a device plugin wants a container to have."""
+
+    envs: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[tuple[str, str, bool], ...] = ()  # container path, host path, read only
+    devices: tuple[tuple[str, str, str], ...] = ()  # container path, host path, permissions
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    cdi_devices: tuple[str, ...] = ()
+    response: bytes = b""  # as the plugin serialized it, for the checkpoint
+
+
+DeviceKey = tuple[str, str]  # container, resource
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPod:
+    """One pod that the agent was given, whatever became of it."""
+
+    record: PodRecord
+    pod: Pod
+    source: str  # "api", or "file:" and the name of the manifest
+    created_at: float
+    phase: Phase = Phase.PENDING
+    reason: str = ""
+    message: str = ""
+    started_at: float | None = None
+    deleting: bool = False
+    containers: Mapping[str, ContainerStatus] = field(default_factory=dict)
+    # Devices that were chosen but whose plugin has not answered yet, and what plugins answered.
+    awaited: frozenset[DeviceKey] = frozenset()
+    allocations: Mapping[DeviceKey, Allocation] = field(default_factory=dict)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether it will never run again."""
+        return self.phase in TERMINAL
+
+    @property
+    def restart_policy(self) -> str:
+        """Always, OnFailure or Never."""
+        return self.record.spec.restartPolicy
+
+    def grace_seconds(self, limit: float) -> float:
+        """How long its containers may take to end."""
+        asked = self.record.spec.terminationGracePeriodSeconds
+        return min(30.0 if asked is None else float(max(0, asked)), limit)
+
+    def alive(self) -> Iterator[str]:
+        """The names of containers that may have a process."""
+        return (name for name, status in self.containers.items() if status.is_alive)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSource:
+    """Where the devices of a resource come from."""
+
+    is_plugin: bool  # else declared in the configuration
+    has_preferred: bool = False
+    needs_prestart: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AgentState:
+    """Everything that the agent remembers."""
+
+    host: HostState
+    pods: Mapping[str, AgentPod] = field(default_factory=dict)  # by uid, oldest first
+    sources: Mapping[str, DeviceSource] = field(default_factory=dict)  # by resource
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSetup:
+    """What stays the same while the agent runs."""
+
+    host: Host
+    totals: Mapping[str, int]  # what the host offers to pods, without devices
+    backoff_seconds: float = 10.0
+    backoff_seconds_max: float = 300.0
+    backoff_reset_seconds: float = 600.0  # a run this long makes the next back-off short again
+    grace_seconds_max: float = 600.0
+    pods_max: int = 1_000  # active and ended ones together
+    declared: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
+
+
+def placed_cpus(setup: AgentSetup, state: AgentState, uid: str, container: Container) -> int:
+    """The CPUs that a container may run on now, as a mask."""
+    own = state.host.cpu.entries.get(uid, {}).get(container.name)
+    if own is not None:
+        return own
+    policy = setup.host.cpu
+    if policy is None:
+        return setup.host.cpu_topology.all
+    # With a strict reservation a full host has no shared CPU left; no process can run on none, so
+    # the reserved ones are what remains.
+    return state.host.cpu.shared or policy.reserved
+
+
+def placed_nodes(state: AgentState, uid: str, name: str) -> int | None:
+    """The NUMA nodes that a container's memory is bound to; None if it is not."""
+    blocks = state.host.memory.entries.get(uid, {}).get(name)
+    if not blocks:
+        return None
+    mask = 0
+    for block in blocks:
+        for node in block.nodes:
+            mask |= 1 << node
+    return mask

@@ -1,0 +1,127 @@
+"""Taking up the work after a restart: what was saved, and what the runtime still runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from numalign.apps.agent import lifecycle
+from numalign.apps.agent.events import ContainerExited, Effect, Note, Save, StopContainer
+from numalign.apps.agent.model import (
+    AgentPod,
+    AgentSetup,
+    AgentState,
+    Phase,
+    RunState,
+)
+from numalign.core import host
+from numalign.core.admission import admit
+from numalign.core.decisions import Admitted, Broken, Rejected
+from numalign.core.devices import SavedDevices
+from numalign.core.state import CpuState, MemoryState
+
+LOST_CODE = 137  # the process is gone and nobody saw how: as after a kill
+LOST_TEXT = "it ended while the agent was away"
+
+Key = tuple[str, str]  # pod uid, container
+
+
+def recovered(
+    setup: AgentSetup,
+    *,
+    cpu: CpuState | None,
+    memory: MemoryState | None,
+    saved_devices: SavedDevices | None,
+    pods: Mapping[str, AgentPod],
+    alive: Mapping[Key, int],
+    codes: Mapping[Key, int],
+    now: float,
+) -> tuple[AgentState, list[Effect]]:
+    """The state after a restart and what to do first; StartError if the files do not fit.
+
+    ``alive`` are the processes that outlived the agent (their pids), ``codes`` the exit codes that
+    were recorded meanwhile.
+    """
+    started = host.start(
+        setup.host,
+        cpu=cpu,
+        memory=memory,
+        saved_devices=saved_devices,
+        running=frozenset(alive),
+    )
+    known = {uid: _with_processes(uid, pod, alive, now) for uid, pod in pods.items()}
+    active = {uid: p.pod for uid, p in known.items() if _holds(p)}
+    state = AgentState(replace(started, pods=active), known)
+    effects: list[Effect] = []
+    for uid in active:
+        state, more = _readmitted(setup, state, uid)
+        effects += more
+    orphans = [StopContainer(uid, name, 0.0) for uid, name in alive if uid not in known]
+    strays = [
+        StopContainer(uid, name, 0.0)
+        for uid, name in alive
+        if uid in known and (known[uid].is_terminal or known[uid].deleting)
+    ]
+    effects = [Save(), *lifecycle.pins(setup, state), *effects, *orphans, *strays]
+    state, more = _caught_up(setup, state, alive, codes, now)
+    return state, effects + more
+
+
+def _holds(pod: AgentPod) -> bool:
+    """Whether a pod may still hold something: one that has ended does until all is quiet."""
+    return any(pod.alive()) or not (pod.is_terminal or pod.deleting)
+
+
+def _with_processes(uid: str, pod: AgentPod, alive: Mapping[Key, int], now: float) -> AgentPod:
+    containers = {}
+    for name, status in pod.containers.items():
+        pid = alive.get((uid, name))
+        if pid is not None:
+            containers[name] = replace(
+                status, state=RunState.RUNNING, pid=pid, started_at=status.started_at or now
+            )
+        else:
+            containers[name] = status
+    return replace(pod, containers=containers, awaited=frozenset())
+
+
+def _readmitted(setup: AgentSetup, state: AgentState, uid: str) -> tuple[AgentState, list[Effect]]:
+    known = state.pods[uid]
+    after, decision = admit(setup.host, state.host, known.pod)
+    if isinstance(decision, Admitted):
+        return replace(state, host=after), []
+    text, message = _words(decision)
+    failed = replace(known, phase=Phase.FAILED, reason=text, message=f"Pod was rejected: {message}")
+    stops: list[Effect] = [StopContainer(uid, name, 0.0) for name in known.alive()]
+    state = replace(state, host=after, pods={**state.pods, uid: failed})
+    return state, [Note("pod_rejected", {"pod": known.pod.name, "reason": text}), *stops]
+
+
+def _words(decision: Rejected | Broken) -> tuple[str, str]:
+    if isinstance(decision, Rejected):
+        return decision.reason.value, decision.message
+    return decision.kind.value, decision.statement
+
+
+def _caught_up(
+    setup: AgentSetup,
+    state: AgentState,
+    alive: Mapping[Key, int],
+    codes: Mapping[Key, int],
+    now: float,
+) -> tuple[AgentState, list[Effect]]:
+    """Tells of every process that ended meanwhile, then starts what is due."""
+    effects: list[Effect] = []
+    for uid, known in list(state.pods.items()):
+        for name, status in known.containers.items():
+            if status.is_alive and (uid, name) not in alive:
+                code = codes.get((uid, name), LOST_CODE)
+                text = "" if (uid, name) in codes else LOST_TEXT
+                event = ContainerExited(uid, name, status.restarts, code, now, text)
+                state, more = lifecycle.exited(setup, state, event)
+                effects += more
+    for uid in list(state.pods):
+        state, more = lifecycle.quieted(setup, state, uid)
+        effects += more
+    state, more = lifecycle.ticked(setup, state, now)
+    return state, effects + more

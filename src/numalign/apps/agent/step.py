@@ -1,0 +1,285 @@
+"""The agent's decisions: what it becomes after an event, and what must then be done, in order.
+
+State is saved before anything that follows from it: a crash in between must not leave a running
+container on CPUs that the files call free.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import assert_never
+
+from numalign.apps.agent import lifecycle
+from numalign.apps.agent.events import (
+    AllocateDevices,
+    Answer,
+    AskPreference,
+    ContainerExited,
+    ContainerStarted,
+    DevicesAllocated,
+    DevicesGone,
+    DevicesRefused,
+    DevicesReported,
+    Effect,
+    Event,
+    Note,
+    PodDeleted,
+    PodSubmitted,
+    Preference,
+    Save,
+    SourcesReady,
+    StopContainer,
+    Tick,
+)
+from numalign.apps.agent.model import (
+    AgentPod,
+    AgentSetup,
+    AgentState,
+    ContainerStatus,
+    DeviceSource,
+    Phase,
+)
+from numalign.core import devices, host, node_fit
+from numalign.core.admission import admit
+from numalign.core.decisions import Admitted, Broken, Rejected
+from numalign.core.host import HostState
+from numalign.core.pod import Pod
+from numalign.wire.pods import core_pod
+
+Next = tuple[AgentState, list[Effect]]
+
+
+def step(setup: AgentSetup, state: AgentState, event: Event) -> Next:
+    """What the agent becomes, and what must now be done, in that order."""
+    match event:
+        case PodSubmitted():
+            return _submitted(setup, state, event)
+        case PodDeleted(uid, now, request):
+            return lifecycle.deleted(setup, state, uid, now, request)
+        case DevicesReported():
+            return _reported(setup, state, event)
+        case DevicesGone(resource, _):
+            return _gone(state, resource)
+        case DevicesAllocated():
+            return _allocated(setup, state, event)
+        case DevicesRefused(uid, container, _, error, now):
+            return _refused_devices(setup, state, uid, f"{container}: {error}", error, now)
+        case ContainerStarted():
+            return lifecycle.started(setup, state, event)
+        case ContainerExited():
+            return lifecycle.exited(setup, state, event)
+        case SourcesReady():
+            before = state.host
+            ready = host.cleaned(setup.host, host.sources_ready(before))
+            state = replace(state, host=ready)
+            return state, [Save(), *lifecycle.moved(setup, before, state)]
+        case Tick(now):
+            return lifecycle.ticked(setup, state, now)
+        case _:
+            assert_never(event)
+
+
+# Admission.
+
+
+class _NeedsPreferenceError(Exception):
+    def __init__(self, preference: Preference) -> None:
+        super().__init__(preference.resource)
+        self.preference = preference
+
+
+def _submitted(setup: AgentSetup, state: AgentState, event: PodSubmitted) -> Next:
+    known = state.pods.get(event.uid)
+    if known is not None:
+        return state, _answers(event.request, known, event.uid)
+    if len(state.pods) >= setup.pods_max:
+        text = f"found {len(state.pods)} pods, expected fewer than {setup.pods_max}"
+        return state, _answered(event, "OutOfpods", f"{text}; delete some that have ended")
+    pod = core_pod(event.record, uid=event.uid)
+
+    def preferred(
+        resource: str, offered: tuple[str, ...], must: tuple[str, ...], count: int
+    ) -> tuple[str, ...]:
+        preference = Preference(resource, offered, must, count)
+        if preference not in event.preferences:
+            raise _NeedsPreferenceError(preference)
+        return event.preferences[preference]
+
+    try:
+        after, decision = admit(setup.host, state.host, pod, preferred=preferred)
+    except _NeedsPreferenceError as need:
+        return state, [AskPreference(need.preference, event)]
+    match decision:
+        case Admitted():
+            lack = node_fit.shortages(
+                pod, state.host.pods.values(), setup.host.settings, totals(setup, after, pod)
+            )
+            if lack:
+                ended = host.ended(after, event.uid)
+                return _refused(setup, state, ended, event, lack[0].reason, lack[0].message)
+            return _admitted(setup, state, after, event, pod)
+        case Rejected(reason, message):
+            return _refused(setup, state, after, event, reason.value, message)
+        case Broken(kind, statement):
+            return _refused(setup, state, state.host, event, "WouldBreak", f"{kind}: {statement}")
+        case _:
+            assert_never(decision)
+
+
+def totals(setup: AgentSetup, state: HostState, pod: Pod) -> dict[str, int]:
+    """What the host offers to pods, devices included.
+
+    A pod that has its devices is not refused because a plugin is away.
+    """
+    counts = {name: r.healthy.bit_count() for name, r in state.devices.resources.items()}
+    if pod.uid in state.devices.entries:
+        for name, ids in state.devices.in_use.items():
+            counts[name] = max(counts.get(name, 0), len(ids))
+    return {**setup.totals, **counts}
+
+
+def _admitted(
+    setup: AgentSetup, state: AgentState, after: HostState, event: PodSubmitted, pod: Pod
+) -> Next:
+    wanted: list[Effect] = []
+    for container, resources in after.devices.entries.get(pod.uid, {}).items():
+        for resource, held in resources.items():
+            if state.sources.get(resource, DeviceSource(is_plugin=False)).is_plugin:
+                wanted.append(AllocateDevices(pod.uid, container, resource, held.ids))
+    new = AgentPod(
+        event.record,
+        pod,
+        event.source,
+        event.now,
+        containers={c.name: ContainerStatus(reason="PodInitializing") for c in pod.in_order},
+        awaited=frozenset(
+            (e.container, e.resource) for e in wanted if isinstance(e, AllocateDevices)
+        ),
+    )
+    before = state.host
+    state = replace(state, host=after, pods={**state.pods, pod.uid: new})
+    effects: list[Effect] = [
+        Save(),
+        *_answers(event.request, new, pod.uid),
+        Note("pod_admitted", {"pod": pod.name, "namespace": pod.namespace, "uid": pod.uid}),
+        *lifecycle.moved(setup, before, state),
+        *wanted,
+    ]
+    if wanted:
+        return state, effects
+    state, more = lifecycle.advanced(setup, state, pod.uid, event.now)
+    return state, effects + more
+
+
+def _refused(
+    setup: AgentSetup,
+    state: AgentState,
+    after: HostState,
+    event: PodSubmitted,
+    reason: str,
+    message: str,
+) -> Next:
+    pod = core_pod(event.record, uid=event.uid)
+    new = AgentPod(
+        event.record,
+        pod,
+        event.source,
+        event.now,
+        phase=Phase.FAILED,
+        reason=reason,
+        message=f"Pod was rejected: {message}",
+        containers={c.name: ContainerStatus() for c in pod.in_order},
+    )
+    state = AgentState(
+        host.cleaned(setup.host, after), {**state.pods, event.uid: new}, state.sources
+    )
+    note = Note("pod_rejected", {"pod": pod.name, "reason": reason, "message": message})
+    return state, [Save(), *_answered(event, reason, message), note]
+
+
+def _answered(event: PodSubmitted, reason: str, message: str) -> list[Effect]:
+    if event.request is None:
+        return []
+    accepted = not reason
+    return [Answer(event.request, event.uid, accepted, reason, message)]
+
+
+def _answers(request: int | None, pod: AgentPod, uid: str) -> list[Effect]:
+    if request is None:
+        return []
+    accepted = pod.phase is not Phase.FAILED
+    return [Answer(request, uid, accepted, pod.reason, pod.message)]
+
+
+# Devices.
+
+
+def _reported(setup: AgentSetup, state: AgentState, event: DevicesReported) -> Next:
+    resource = devices.device_resource(event.devices, has_preferred=event.has_preferred)
+    found = devices.with_reported(state.host.devices, event.resource, resource)
+    source = DeviceSource(event.is_plugin, event.has_preferred, event.needs_prestart)
+    state = AgentState(
+        replace(state.host, devices=found),
+        state.pods,
+        {**state.sources, event.resource: source},
+    )
+    counts = {"devices": len(resource.ids), "healthy": resource.healthy.bit_count()}
+    note = Note("devices_reported", {"resource": event.resource, **counts})
+    state, effects = lifecycle.ticked(setup, state, event.now)
+    return state, [Save(), note, *effects]
+
+
+def _gone(state: AgentState, name: str) -> Next:
+    known = state.host.devices.resources.get(name)
+    if known is None:
+        return state, []
+    found = devices.with_reported(state.host.devices, name, replace(known, healthy=0))
+    state = replace(state, host=replace(state.host, devices=found))
+    return state, [Note("devices_gone", {"resource": name})]
+
+
+def _allocated(setup: AgentSetup, state: AgentState, event: DevicesAllocated) -> Next:
+    known = state.pods.get(event.uid)
+    key = event.container, event.resource
+    if known is None or key not in known.awaited:
+        return state, []  # the pod is gone meanwhile
+    found = devices.with_response(
+        state.host.devices, event.uid, event.container, event.resource, event.allocation.response
+    )
+    known = replace(
+        known,
+        awaited=known.awaited - {key},
+        allocations={**known.allocations, key: event.allocation},
+    )
+    state = replace(
+        state,
+        host=replace(state.host, devices=found),
+        pods={**state.pods, event.uid: known},
+    )
+    if known.awaited:
+        return state, [Save()]
+    state, effects = lifecycle.advanced(setup, state, event.uid, event.now)
+    return state, [Save(), *effects]
+
+
+def _refused_devices(
+    setup: AgentSetup, state: AgentState, uid: str, where: str, error: str, now: float
+) -> Next:
+    known = state.pods.get(uid)
+    if known is None or not known.awaited:
+        return state, []
+    message = f"Allocate failed due to {error}, which is unexpected"
+    failed = replace(
+        known,
+        phase=Phase.FAILED,
+        reason="UnexpectedAdmissionError",
+        message=f"Pod was rejected: {message}",
+        awaited=frozenset(),
+    )
+    before = state.host
+    freed = host.cleaned(setup.host, host.ended(before, uid))
+    state = replace(state, host=freed, pods={**state.pods, uid: failed})
+    stops = [StopContainer(uid, name, 0.0) for name in failed.alive()]
+    note = Note("pod_rejected", {"pod": known.pod.name, "reason": failed.reason, "at": where})
+    del now
+    return state, [Save(), note, *stops, *lifecycle.moved(setup, before, state)]
