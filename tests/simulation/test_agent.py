@@ -40,12 +40,15 @@ class Simulated:
     running: dict = field(default_factory=dict)  # (uid, container) -> CPUs
     codes: dict = field(default_factory=dict)  # exit codes recorded by the runtime
     attempts: dict = field(default_factory=dict)
+    promised: set = field(default_factory=set)  # pods that somebody was told are accepted
     inbox: list = field(default_factory=list)
     now: float = 0.0
     count: int = 0
     crashes: int = 0
 
     def deliver(self, event):
+        if isinstance(event, ev.PodDeleted):
+            self.promised.discard(event.uid)
         self.state, effects = step(self.setup, self.state, event)
         self.carry_out(effects)
 
@@ -66,6 +69,8 @@ class Simulated:
         match effect:
             case ev.Save():
                 self.disk = self.state
+            case ev.Answer(_, uid, True):
+                self.promised.add(uid)
             case ev.StartContainer(uid, name, attempt, cpus, _):
                 self.running[uid, name] = cpus
                 self.attempts[uid, name] = attempt
@@ -152,6 +157,7 @@ class Simulated:
             check(SimpleNamespace(host=self.setup.host, state=self.state.host))
 
     def check_processes(self):
+        assert self.promised <= self.state.pods.keys(), "an accepted pod was lost"
         own = {}
         for (uid, name), cpus in self.running.items():
             assert uid in self.state.pods, "a running container without a record"
