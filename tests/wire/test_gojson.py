@@ -46,6 +46,7 @@ def test_maps_are_sorted_by_the_bytes_of_their_keys() -> None:
 
 def test_bad_bytes_become_one_stand_in_each() -> None:
     assert gojson.parse(b'"x\xff\xfe\xed\xa0\x80"') == "x" + "\ufffd" * 5
+    assert gojson.parse(b'"\xe2\x82"') == "\ufffd" * 2
 
 
 def test_numbers_keep_their_text_and_objects_their_order() -> None:
@@ -98,6 +99,7 @@ def test_a_text_that_is_no_json_is_refused_in_gos_words(data: bytes, message: st
 
 
 def test_nesting_ends_at_gos_limit() -> None:
+    assert DEPTH_MAX == 10_000
     assert fault_in(b"[" * DEPTH_MAX + b"]" * DEPTH_MAX) is None
     with pytest.raises(WireError, match="exceeded max depth"):
         gojson.parse(b"[" * (DEPTH_MAX + 1) + b"]" * (DEPTH_MAX + 1))

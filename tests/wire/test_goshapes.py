@@ -144,7 +144,7 @@ def test_a_key_that_comes_twice_is_read_into_what_was_there() -> None:
 
 
 def test_null_empties_lists_and_maps_and_changes_nothing_else() -> None:
-    found = read(b'{"c":1,"c":null,"entries":{"a":"1"},"entries":null,"s":null}', OUTER)
+    found = read(b'{"c":1,"c":null,"entries":{"a":"1"},"entries":null,"s":[],"s":null}', OUTER)
     assert found == Outer(count=1, entries=None, names=None)
     assert read(b'{"n":{"1":null},"l":{"p":null}}', OUTER) == Outer(
         numbered={1: None}, lists={"p": None}

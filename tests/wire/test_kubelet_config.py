@@ -125,7 +125,9 @@ def test_reserved_memory_may_be_written_in_numbers() -> None:
         "- numaNode: 0\n  limits: {memory: 1.5, hugepages-1Gi: 1Gi}\n"
         "- numaNode: 1\n  limits: {memory: 1e3}\n"
     )
-    assert [str(entry.amount) for entry in loaded(text).reserved_memory] == ["1Gi", "1500m", "1k"]
+    amounts = [entry.amount for entry in loaded(text).reserved_memory]
+    assert [str(amount) for amount in amounts] == ["1Gi", "1500m", "1k"]
+    assert [amount.as_int64() for amount in amounts] == [2**30, None, 1000]
 
 
 def test_an_explicit_list_of_cpus_replaces_both_reservations_of_cpu() -> None:
@@ -258,6 +260,11 @@ def test_1_37_refuses_a_throttling_factor_without_its_gate() -> None:
         INVALID + "memoryThrottlingFactor must not be set when MemoryQoS feature gate is disabled"
     ]
     assert loaded(text.replace("0.8", "0.9"), Version.V1_37)
+
+
+def test_enforcing_a_reservation_needs_its_cgroup() -> None:
+    text = "enforceNodeAllocatable: [pods, kube-reserved]\nkubeReservedCgroup: /x\n"
+    assert loaded(text).enforce_node_allocatable == ("pods", "kube-reserved")
 
 
 def test_policies_and_options_are_left_to_the_managers() -> None:
