@@ -12,11 +12,12 @@ from tests.core.hosts import machine, settings
 from tests.core.test_conservation import check
 
 from numalign.apps.agent import events as ev
-from numalign.apps.agent.model import AgentSetup, AgentState, Allocation, RunState
+from numalign.apps.agent.model import AgentSetup, AgentState, RunState
 from numalign.apps.agent.recovery import recovered
 from numalign.apps.agent.step import step
 from numalign.core import host as hosts
 from numalign.core import node_fit
+from numalign.core.device_allocation import Allocation
 from numalign.core.devices import Device
 from numalign.wire.pod_records import (
     ContainerRecord,

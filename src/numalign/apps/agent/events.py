@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from numalign.apps.agent.model import Allocation
+from numalign.core.device_allocation import Allocation
 from numalign.core.devices import Device
 from numalign.wire.pod_records import PodRecord
 

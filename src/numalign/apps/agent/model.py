@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from numalign.core.device_allocation import Allocation
 from numalign.core.devices import Device
 from numalign.core.host import Host, HostState
 from numalign.core.pod import Container, Pod
@@ -52,18 +53,6 @@ class ContainerStatus:
     def is_alive(self) -> bool:
         """Whether a process of it may exist."""
         return self.state in {RunState.STARTING, RunState.RUNNING}
-
-
-@dataclass(frozen=True, slots=True)
-class Allocation:
-    """What a device plugin wants a container to have."""
-
-    envs: Mapping[str, str] = field(default_factory=dict)
-    mounts: tuple[tuple[str, str, bool], ...] = ()  # container path, host path, read only
-    devices: tuple[tuple[str, str, str], ...] = ()  # container path, host path, permissions
-    annotations: Mapping[str, str] = field(default_factory=dict)
-    cdi_devices: tuple[str, ...] = ()
-    response: bytes = b""  # as the plugin serialized it, for the checkpoint
 
 
 DeviceKey = tuple[str, str]  # container, resource

@@ -1,0 +1,71 @@
+"""What the agent saves comes back as it was, and damage is told."""
+
+import pytest
+
+from numalign.apps.agent.model import AgentPod, ContainerStatus, Phase, RunState
+from numalign.apps.agent.saved import dump, load
+from numalign.core.device_allocation import Allocation, DeviceNode, Mount
+from numalign.core.errors import CorruptCheckpointError
+from numalign.wire.pods import core_pod, load_all
+
+MANIFEST = b"""
+kind: Pod
+metadata: {name: worker, namespace: shop, labels: {a: b}}
+spec:
+  restartPolicy: OnFailure
+  containers:
+  - {name: main, command: [sleep, "1"], resources: {limits: {cpu: 2, memory: 1.5Gi}}}
+"""
+
+
+def pods():
+    [record] = load_all(MANIFEST, source="x")
+    running = ContainerStatus(RunState.RUNNING, pid=7, started_at=1.5, restarts=2)
+    answer = Allocation(
+        {"A": "1"},
+        (Mount("/c", "/h", True),),
+        (DeviceNode("/dev/x", "/dev/y", "rw"),),
+        response=b"\x00\xff",
+    )
+    pod = AgentPod(
+        record,
+        core_pod(record, uid="u1"),
+        "file:worker.yaml",
+        12.25,
+        Phase.RUNNING,
+        started_at=13.0,
+        containers={"main": running},
+        allocations={("main", "example.com/gpu"): answer},
+    )
+    return {"u1": pod}
+
+
+def test_what_was_saved_comes_back_as_it_was():
+    saved = pods()
+    assert load(dump(saved)) == saved
+    assert load(dump({})) == {}
+
+
+@pytest.mark.parametrize("position", range(0, 400, 7))
+def test_a_flipped_bit_is_told_and_never_believed(position):
+    data = bytearray(dump(pods()))
+    data[position % len(data)] ^= 4
+    try:
+        found = load(bytes(data), path="state/pods.json")
+    except CorruptCheckpointError as error:
+        assert "state/pods.json" in str(error)
+    else:
+        assert found == pods(), "damage outside the content may go unseen, inside it may not"
+
+
+def test_a_cut_file_is_told():
+    data = dump(pods())
+    for length in (0, 1, 30, len(data) - 1):
+        with pytest.raises(CorruptCheckpointError):
+            load(data[:length])
+
+
+def test_a_file_of_another_version_is_not_guessed_at():
+    data = dump(pods()).replace(b'"version":1', b'"version":2')
+    with pytest.raises(CorruptCheckpointError, match="found version 2, expected 1"):
+        load(data)
