@@ -41,7 +41,7 @@ from numalign.apps.agent.model import (
 )
 from numalign.core import devices, host, node_fit
 from numalign.core.admission import admit
-from numalign.core.decisions import Admitted, Broken, Rejected
+from numalign.core.decisions import Admitted, Broken, Rejected, Trace
 from numalign.core.host import HostState
 from numalign.core.pod import Pod
 from numalign.wire.pods import core_pod
@@ -105,8 +105,9 @@ def _submitted(setup: AgentSetup, state: AgentState, event: PodSubmitted) -> Nex
             raise _NeedsPreferenceError(preference)
         return event.preferences[preference]
 
+    trace = Trace()
     try:
-        after, decision = admit(setup.host, state.host, pod, preferred=preferred)
+        after, decision = admit(setup.host, state.host, pod, preferred=preferred, trace=trace)
     except _NeedsPreferenceError as need:
         return state, [AskPreference(need.preference, event)]
     match decision:
@@ -116,12 +117,14 @@ def _submitted(setup: AgentSetup, state: AgentState, event: PodSubmitted) -> Nex
             )
             if lack:
                 ended = host.ended(after, event.uid)
-                return _refused(setup, state, ended, event, lack[0].reason, lack[0].message)
-            return _admitted(setup, state, after, event, pod)
+                words = lack[0].reason, lack[0].message
+                return _refused(setup, state, ended, event, words, trace)
+            return _admitted(setup, state, after, event, pod, trace)
         case Rejected(reason, message):
-            return _refused(setup, state, after, event, reason.value, message)
+            return _refused(setup, state, after, event, (reason.value, message), trace)
         case Broken(kind, statement):
-            return _refused(setup, state, state.host, event, "WouldBreak", f"{kind}: {statement}")
+            words = "WouldBreak", f"{kind}: {statement}"
+            return _refused(setup, state, state.host, event, words, trace)
         case _:
             assert_never(decision)
 
@@ -139,7 +142,12 @@ def totals(setup: AgentSetup, state: HostState, pod: Pod) -> dict[str, int]:
 
 
 def _admitted(
-    setup: AgentSetup, state: AgentState, after: HostState, event: PodSubmitted, pod: Pod
+    setup: AgentSetup,
+    state: AgentState,
+    after: HostState,
+    event: PodSubmitted,
+    pod: Pod,
+    trace: Trace,
 ) -> Next:
     wanted: list[Effect] = []
     for container, resources in after.devices.entries.get(pod.uid, {}).items():
@@ -161,7 +169,7 @@ def _admitted(
     effects: list[Effect] = [
         Save(),
         *_answers(event.request, new, pod.uid),
-        Note("pod_admitted", {"pod": pod.name, "namespace": pod.namespace, "uid": pod.uid}),
+        Note("pod_admitted", {**_named(pod), "trace": trace}),
         *lifecycle.moved(setup, before, state),
         *wanted,
     ]
@@ -176,9 +184,10 @@ def _refused(
     state: AgentState,
     after: HostState,
     event: PodSubmitted,
-    reason: str,
-    message: str,
+    words: tuple[str, str],
+    trace: Trace,
 ) -> Next:
+    reason, message = words
     pod = core_pod(event.record, uid=event.uid)
     new = AgentPod(
         event.record,
@@ -193,8 +202,13 @@ def _refused(
     state = AgentState(
         host.cleaned(setup.host, after), {**state.pods, event.uid: new}, state.sources
     )
-    note = Note("pod_rejected", {"pod": pod.name, "reason": reason, "message": message})
+    values = {**_named(pod), "reason": reason, "message": message, "trace": trace}
+    note = Note("pod_rejected", values)
     return state, [Save(), *_answered(event, reason, message), note]
+
+
+def _named(pod: Pod) -> dict[str, object]:
+    return {"pod": pod.name, "namespace": pod.namespace, "uid": pod.uid}
 
 
 def _answered(event: PodSubmitted, reason: str, message: str) -> list[Effect]:

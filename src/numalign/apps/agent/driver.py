@@ -1,0 +1,421 @@
+"""Carries the agent's effects out and feeds what comes of them back as events.
+
+One writer: only the loop here changes the state, one event after the other. Everything slow (device
+plugins, the end of a container) runs beside it and comes back as an event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final, Protocol
+
+import structlog
+
+from numalign.adapters.state_files import StateDirectory
+from numalign.apps.agent import lifecycle, saved
+from numalign.apps.agent.events import (
+    AllocateDevices,
+    Answer,
+    AskPreference,
+    ContainerExited,
+    ContainerStarted,
+    DevicesAllocated,
+    DevicesRefused,
+    Effect,
+    Event,
+    ForgetPod,
+    Note,
+    PinContainer,
+    PodDeleted,
+    PodSubmitted,
+    Save,
+    StartContainer,
+    StopContainer,
+    Tick,
+)
+from numalign.apps.agent.model import AgentPod, AgentSetup, AgentState, RunState
+from numalign.apps.agent.step import step
+from numalign.core.decisions import Trace
+from numalign.core.device_allocation import Allocation, merged
+from numalign.core.errors import PeerError
+from numalign.core.machine import Machine
+from numalign.core.trace_view import as_data
+from numalign.wire import cpu_checkpoint, device_checkpoint, device_holdings, memory_checkpoint
+from numalign.wire.pod_records import PodRecord
+
+EVENTS_WAITING_MAX: Final = 20_000
+RECENT_MAX: Final = 200
+SUBSCRIBERS_MAX: Final = 64
+NOTES_PER_SUBSCRIBER_MAX: Final = 1_000
+SAVE_RETRY_SECONDS: Final = 1.0
+CANNOT_START_CODE: Final = 128
+
+log = structlog.get_logger("numalign.agent")
+
+
+class Runtime(Protocol):
+    """What runs containers: plain processes, or a container runtime."""
+
+    async def start(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> int:
+        """Starts a container and gives its pid; PeerError if it cannot."""
+
+    async def stop(self, uid: str, container: str, grace_seconds: float) -> None:
+        """Asks a container to end, and ends it after the grace period."""
+
+    def pin(self, effects: Sequence[PinContainer]) -> None:
+        """Moves running containers; PeerError if the kernel refuses."""
+
+    def drift(self, effects: Sequence[PinContainer]) -> list[str]:
+        """What is not as it should be."""
+
+    def forget(self, uid: str) -> None:
+        """Removes what is kept of a pod."""
+
+    def log_path(self, uid: str, container: str) -> Path:
+        """Where a container's output goes."""
+
+
+class Plugins(Protocol):
+    """What is asked of device plugins."""
+
+    async def preferred(
+        self, resource: str, available: Sequence[str], must: Sequence[str], size: int
+    ) -> tuple[str, ...]:
+        """Which devices the plugin would rather give."""
+
+    async def allocate(self, resource: str, ids: Sequence[str]) -> Allocation:
+        """Lets the plugin prepare devices."""
+
+    async def prestart(self, resource: str, ids: Sequence[str]) -> None:
+        """Tells the plugin that a container is about to start."""
+
+
+class Agent:
+    """One running agent."""
+
+    def __init__(
+        self,
+        setup: AgentSetup,
+        machine: Machine,
+        files: StateDirectory,
+        runtime: Runtime,
+        plugins: Plugins,
+        now: Callable[[], float],
+    ) -> None:
+        self.setup = setup
+        self.machine = machine
+        self.runtime = runtime
+        self.plugins = plugins
+        self._files = files
+        self._now = now
+        self._state: AgentState | None = None
+        self._events: asyncio.Queue[Event] = asyncio.Queue(EVENTS_WAITING_MAX)
+        self._answers: dict[int, asyncio.Future[Answer]] = {}
+        self._requests = itertools.count(1)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._recent: deque[Mapping[str, object]] = deque(maxlen=RECENT_MAX)
+        self._subscribers: set[asyncio.Queue[Note]] = set()
+        self._problems: dict[str, str] = {}
+        self.on_note: Callable[[Note], None] = lambda _note: None
+
+    # What others may see and ask.
+
+    @property
+    def state(self) -> AgentState:
+        """The state after the last event."""
+        assert self._state is not None, "the agent is asked before it has started"
+        return self._state
+
+    @property
+    def recent(self) -> Sequence[Mapping[str, object]]:
+        """The last decisions, newest last, as plain values."""
+        return [_plain(decision) for decision in self._recent]
+
+    def health(self) -> list[str]:
+        """What is wrong just now; empty if all is well."""
+        return sorted(self._problems.values())
+
+    def log_path(self, uid: str, container: str) -> Path:
+        """Where a container's output goes."""
+        return self.runtime.log_path(uid, container)
+
+    async def submit(
+        self, record: PodRecord, *, source: str = "api", uid: str | None = None
+    ) -> Answer:
+        """Has a pod admitted; the answer comes when the decision is on the disk."""
+        chosen = uid or record.metadata.uid
+        assert chosen, "a pod has a uid before it is submitted"
+        request = next(self._requests)
+        return await self._asked(
+            request, PodSubmitted(chosen, record, source, self._now(), request)
+        )
+
+    async def delete(self, uid: str) -> Answer:
+        """Has a pod ended; the answer comes when that is on the disk, not when it is gone."""
+        request = next(self._requests)
+        return await self._asked(request, PodDeleted(uid, self._now(), request))
+
+    async def _asked(self, request: int, event: Event) -> Answer:
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._answers[request] = future
+        try:
+            await self._events.put(event)
+            return await future
+        finally:
+            self._answers.pop(request, None)
+
+    async def subscribe(self) -> AsyncIterator[Note]:
+        """Everything that happens from now on; a slow reader loses the oldest."""
+        if len(self._subscribers) >= SUBSCRIBERS_MAX:
+            raise PeerError(f"{SUBSCRIBERS_MAX} readers of events are already there", retry=True)
+        queue: asyncio.Queue[Note] = asyncio.Queue(NOTES_PER_SUBSCRIBER_MAX)
+        self._subscribers.add(queue)
+        try:
+            while True:
+                yield await queue.get()
+        finally:
+            self._subscribers.discard(queue)
+
+    # The loop.
+
+    def begin(self, state: AgentState) -> None:
+        """Takes up a state; its effects come through ``run``."""
+        self._state = state
+
+    async def run(self, first: Iterable[Effect] = ()) -> None:
+        """Carries out the first effects, then handles events for ever."""
+        await self._carry_out(list(first))
+        while True:
+            event = await self._events.get()
+            await self.handle(event)
+
+    def tell(self, event: Event) -> None:
+        """Hands an event to the loop from anywhere in this thread."""
+        try:
+            self._events.put_nowait(event)
+        except asyncio.QueueFull:
+            self._problems["events"] = f"{EVENTS_WAITING_MAX} events are waiting; some were dropped"
+
+    async def handle(self, event: Event) -> None:
+        """One step: decides, saves, then does."""
+        before = self.state
+        after, effects = step(self.setup, before, event)
+        self._state = after
+        try:
+            if any(isinstance(effect, Save) for effect in effects):
+                self._save(after)
+        except PeerError as error:
+            self._state = before
+            self._not_saved(event, error)
+            return
+        await self._carry_out(effects)
+
+    def _save(self, state: AgentState) -> None:
+        settings = self.setup.host.settings
+        files = {
+            cpu_checkpoint.FILE_NAME: cpu_checkpoint.encode(state.host.cpu, settings),
+            memory_checkpoint.FILE_NAME: memory_checkpoint.encode(state.host.memory, settings),
+            saved.FILE_NAME: saved.dump(state.pods),
+        }
+        held = state.host.devices.saved
+        if held is not None:
+            content = device_holdings.checkpoint_of(held)
+            files[device_checkpoint.FILE_NAME] = device_checkpoint.encode(content)
+        for name, data in files.items():
+            self._files.write(name, data)
+        self._problems.pop("save", None)
+
+    def _not_saved(self, event: Event, error: PeerError) -> None:
+        """Nothing was decided: who waits is told, and what merely happened is told again later."""
+        self._problems["save"] = str(error)
+        log.error("state_not_saved", error=str(error))
+        request = getattr(event, "request", None)
+        if request is not None:
+            uid = getattr(event, "uid", "")
+            self._answer(
+                Answer(request, uid, accepted=False, reason="StateNotSaved", message=str(error))
+            )
+            return
+        loop = asyncio.get_running_loop()
+        loop.call_later(SAVE_RETRY_SECONDS, self.tell, event)
+
+    async def _carry_out(self, effects: list[Effect]) -> None:
+        pins = [effect for effect in effects if isinstance(effect, PinContainer)]
+        if pins:
+            # All of the shared pool at once, and before anything starts on the CPUs they leave.
+            self._pin(pins)
+        for effect in effects:
+            match effect:
+                case Save() | PinContainer():
+                    pass  # done above
+                case Answer():
+                    self._answer(effect)
+                case StartContainer():
+                    await self._start(effect)
+                case StopContainer(uid, container, grace):
+                    self._beside(self.runtime.stop(uid, container, grace))
+                case AskPreference():
+                    self._beside(self._ask(effect))
+                case AllocateDevices():
+                    self._beside(self._allocate(effect))
+                case ForgetPod(uid):
+                    self._attempt(f"forget {uid}", partial(self.runtime.forget, uid))
+                case Note():
+                    self._note(effect)
+
+    def _answer(self, answer: Answer) -> None:
+        future = self._answers.get(answer.request)
+        if future is not None and not future.done():
+            future.set_result(answer)
+
+    def _note(self, note: Note) -> None:
+        plain = {k: v for k, v in note.values.items() if not isinstance(v, Trace)}
+        log.info(note.event, **plain)
+        if note.event in {"pod_admitted", "pod_rejected"}:
+            self._recent.append({"time": self._now(), "outcome": note.event, **note.values})
+        self.on_note(note)
+        for queue in self._subscribers:
+            if queue.full():
+                queue.get_nowait()
+            queue.put_nowait(note)
+
+    def _pin(self, pins: Sequence[PinContainer]) -> None:
+        self._attempt("pin", lambda: self.runtime.pin(pins))
+
+    def _attempt(self, what: str, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except PeerError as error:
+            self._problems[what] = str(error)
+            log.warning("runtime_refused", what=what, error=str(error))
+        else:
+            self._problems.pop(what, None)
+
+    def _beside(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._problems["task"] = repr(error)
+            log.error("task_failed", error=repr(error))
+
+    async def _start(self, effect: StartContainer) -> None:
+        pod = self.state.pods.get(effect.uid)
+        if pod is None:
+            return
+        try:
+            extra = await self._prepared(pod, effect)
+            pid = await self.runtime.start(pod, effect, extra)
+        except PeerError as error:
+            self.tell(
+                ContainerExited(
+                    effect.uid,
+                    effect.container,
+                    effect.attempt,
+                    CANNOT_START_CODE,
+                    self._now(),
+                    str(error),
+                )
+            )
+            return
+        self.tell(ContainerStarted(effect.uid, effect.container, effect.attempt, pid, self._now()))
+
+    async def _prepared(self, pod: AgentPod, effect: StartContainer) -> Allocation:
+        """Everything that device plugins want this container to have."""
+        answers = []
+        for (container, resource), answer in sorted(pod.allocations.items()):
+            if container != effect.container:
+                continue
+            answers.append(answer)
+            source = self.state.sources.get(resource)
+            if source is not None and source.needs_prestart:
+                ids = self.state.host.devices.held(effect.uid, container, resource)
+                await self.plugins.prestart(resource, ids)
+        return merged(answers)
+
+    async def _ask(self, effect: AskPreference) -> None:
+        asked = effect.preference
+        try:
+            ids = await self.plugins.preferred(
+                asked.resource, asked.offered, asked.must, asked.count
+            )
+        except PeerError as error:
+            log.warning("no_preference", resource=asked.resource, error=str(error))
+            ids = ()
+        event = effect.event
+        answered = PodSubmitted(
+            event.uid,
+            event.record,
+            event.source,
+            event.now,
+            event.request,
+            {**event.preferences, asked: tuple(ids)},
+        )
+        await self._events.put(answered)
+
+    async def _allocate(self, effect: AllocateDevices) -> None:
+        where = effect.uid, effect.container, effect.resource
+        event: Event
+        try:
+            answer = await self.plugins.allocate(effect.resource, effect.ids)
+            event = DevicesAllocated(*where, answer, self._now())
+        except PeerError as error:
+            event = DevicesRefused(*where, str(error), self._now())
+        await self._events.put(event)
+
+    # Time.
+
+    async def tick(self, seconds: float = 1.0) -> None:
+        """Lets time pass for what waits."""
+        while True:
+            await asyncio.sleep(seconds)
+            if any(_waits(pod) for pod in self.state.pods.values()):
+                self.tell(Tick(self._now()))
+
+    async def reconcile(self, seconds: float) -> None:
+        """Repairs, again and again, what somebody changed behind our back, and says so."""
+        while True:
+            await asyncio.sleep(seconds)
+            self.repair()
+
+    def repair(self) -> list[str]:
+        """Compares what is with what should be, and mends it; what was found."""
+        wanted = lifecycle.pins(self.setup, self.state)
+        running = [p for p in wanted if _is_running(self.state, p)]
+        found = self.runtime.drift(running)
+        for text in found:
+            self._note(Note("drift_repaired", {"found": text}))
+        if found:
+            self._pin(running)
+        return found
+
+    async def close(self) -> None:
+        """Ends what runs beside the loop. Containers go on."""
+        for task in list(self._tasks):
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _waits(pod: AgentPod) -> bool:
+    return any(c.state is RunState.WAITING for c in pod.containers.values()) and not (
+        pod.is_terminal or pod.deleting
+    )
+
+
+def _is_running(state: AgentState, pin: PinContainer) -> bool:
+    return state.pods[pin.uid].containers[pin.container].state is RunState.RUNNING
+
+
+def _plain(decision: Mapping[str, object]) -> Mapping[str, object]:
+    trace = decision.get("trace")
+    return {**decision, "trace": as_data(trace) if isinstance(trace, Trace) else []}
