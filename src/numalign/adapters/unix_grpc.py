@@ -22,8 +22,9 @@ MESSAGE_BYTES_MAX: Final = 4 << 20  # what Go's gRPC receives by default
 ERROR_TEXT_MAX: Final = 2_000  # of a peer's own words
 METADATA_BYTES_MAX: Final = 16 << 10
 CALLS_MAX: Final = 64  # at the same time, over all connections of a server
-STREAMS_PER_CONNECTION_MAX: Final = 16
+STREAMS_PER_CONNECTION_MAX: Final = 100
 ANSWER_SECONDS_MAX: Final = 10.0  # for a client to take its answer
+CONNECTION_SECONDS_MAX: Final = 300.0  # clients connect again by themselves
 STOP_SECONDS: Final = 0.5  # for open calls to end when a server stops
 
 Options = Sequence[tuple[str, int | str]]
@@ -96,6 +97,8 @@ async def serve(path: Path, methods: dict[str, Answer], *, request_bytes_max: in
         ("grpc.max_send_message_length", -1),
         ("grpc.max_metadata_size", METADATA_BYTES_MAX),
         ("grpc.max_concurrent_streams", STREAMS_PER_CONNECTION_MAX),
+        ("grpc.max_connection_age_ms", int(CONNECTION_SECONDS_MAX * 1000)),
+        ("grpc.max_connection_age_grace_ms", int(ANSWER_SECONDS_MAX * 1000)),
     )
     server = grpc.aio.server(options=options, maximum_concurrent_rpcs=CALLS_MAX)
     server.add_generic_rpc_handlers((_Handlers(methods),))
@@ -141,8 +144,10 @@ def _streaming(
         try:
             async with asyncio.timeout(ANSWER_SECONDS_MAX):
                 await context.write(data)
-        except TimeoutError:
-            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "the answer was not read")
+        except TimeoutError as exc:
+            # An answer that is under way cannot be taken back, so there is no way to send an
+            # error. This frees the place of the call; its connection ends by its age.
+            raise asyncio.CancelledError from exc
 
     return handle
 
