@@ -18,11 +18,9 @@ from numalign.core import devices, host, node_fit
 from numalign.core.admission import admit
 from numalign.core.decisions import Admitted, Broken, Rejected
 from numalign.core.host import HostState
-from numalign.core.machine import Machine
 from numalign.core.machine_info import machine_info
 from numalign.core.pod import Pod, qos_class
-from numalign.core.quantity import hugepage_type
-from numalign.core.settings import Settings, Version
+from numalign.core.settings import Version
 from numalign.core.state import Block, MemoryState
 from numalign.wire import (
     cpu_checkpoint,
@@ -32,6 +30,7 @@ from numalign.wire import (
     memory_checkpoint,
     pods,
 )
+from numalign.wire.host_settings import host_settings
 
 REJECTED = "Pod was rejected: "
 NO_VICTIMS = (
@@ -56,23 +55,6 @@ def _name(step: Json) -> str:
     return f"delete {step['delete']}" if "delete" in step else "restart"
 
 
-def _settings(record: Json, machine: Machine, version: Version) -> Settings:
-    config = kubelet_config.load(json.dumps(record["config"]), version=version)
-    pages: dict[str, int] = {}
-    for node in machine.nodes:
-        for found in node.hugepages:
-            name = hugepage_type(found.size_bytes)
-            pages[name] = pages.get(name, 0) + found.size_bytes * found.count
-    return kubelet_config.settings_for(
-        config,
-        version=version,
-        cpu_count=len(machine.cpus),
-        online=machine.online,
-        memory_bytes=machine.memory_bytes,
-        hugepage_bytes=pages,
-    )
-
-
 def _devices(items: list[str]) -> list[devices.Device]:
     found = []
     for item in items:
@@ -88,7 +70,8 @@ class _Live:
         version = Version(record["kubernetes"].rpartition(".")[0])
         machine = read_machine(MappingTree(record["machine"]), record["name"])
         info = machine_info(machine)
-        self.settings = _settings(record, machine, version)
+        config = kubelet_config.load(json.dumps(record["config"]), version=version)
+        self.settings = host_settings(config, machine, version=version)
         self.host = host.build(self.settings, info)
         self.totals = node_fit.allocatable(self.settings, info)
         self.plugins = {name: _devices(items) for name, items in record["devices"].items()}

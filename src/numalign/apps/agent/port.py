@@ -1,0 +1,47 @@
+"""What the front ends may see of a running agent, and ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from numalign.apps.agent.events import Answer, Note
+from numalign.apps.agent.model import AgentSetup, AgentState
+from numalign.core.machine import Machine
+from numalign.wire.pod_records import PodRecord
+
+
+class AgentPort(Protocol):
+    """A running agent. All of it is used from the thread of its event loop."""
+
+    @property
+    def setup(self) -> AgentSetup:
+        """What stays the same while it runs."""
+
+    @property
+    def state(self) -> AgentState:
+        """The state after the last event; immutable, so it may be kept and read at leisure."""
+
+    @property
+    def machine(self) -> Machine:
+        """The machine that it works on."""
+
+    @property
+    def recent(self) -> Sequence[Mapping[str, object]]:
+        """The last decisions as plain values, newest last."""
+
+    async def submit(self, record: PodRecord, *, source: str = "api") -> Answer:
+        """Has a pod admitted; it needs a uid."""
+
+    async def delete(self, uid: str) -> Answer:
+        """Has a pod ended; the answer does not wait until it is gone."""
+
+    def subscribe(self) -> AsyncIterator[Note]:
+        """Everything that happens from now on; a slow reader loses the oldest."""
+
+    def log_path(self, uid: str, container: str) -> Path:
+        """Where the output of a container goes."""
+
+    def health(self) -> list[str]:
+        """What is wrong just now; empty if all is well."""

@@ -1,0 +1,278 @@
+"""Pods as Kubernetes shows them: v1.Pod with v1.PodStatus, from the agent's state.
+
+What Kubernetes has no word for (CPUs, memory nodes, devices, the hint) is under the extra key
+``numalign`` of each pod. The same values are served by the API and shown by the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from numalign.apps.agent.model import (
+    AgentPod,
+    AgentSetup,
+    AgentState,
+    ContainerStatus,
+    Phase,
+    RunState,
+    placed_cpus,
+)
+from numalign.core.pod import Container, qos_class
+from numalign.core.sets import format_list
+from numalign.core.state import Block
+from numalign.core.trace_view import hint_data
+from numalign.wire.pod_records import ContainerRecord, EnvVar
+
+View = dict[str, Any]
+
+
+def pod_list(
+    setup: AgentSetup, state: AgentState, uids: Iterable[str] | None = None, *, env: bool = True
+) -> View:
+    """A v1.PodList of all pods, or of these."""
+    chosen = state.pods if uids is None else [uid for uid in uids if uid in state.pods]
+    items = [pod_view(setup, state, uid, env=env) for uid in chosen]
+    return {"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": items}
+
+
+def pod_view(setup: AgentSetup, state: AgentState, uid: str, *, env: bool = True) -> View:
+    """A v1.Pod. Without ``env`` the values of environment variables are left out."""
+    known = state.pods[uid]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": _metadata(known),
+        "spec": spec_view(known, env=env),
+        "status": status_view(setup, known),
+        "numalign": placement_view(setup, state, uid),
+    }
+
+
+def time_text(seconds: float | None) -> str | None:
+    """A time as Kubernetes writes it, such as 2030-01-31T08:00:00Z."""
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _without_nothing(**members: object) -> View:
+    return {name: value for name, value in members.items() if value is not None and value != ""}
+
+
+def _metadata(known: AgentPod) -> View:
+    given = known.record.metadata
+    return _without_nothing(
+        name=known.pod.name,
+        namespace=known.pod.namespace,
+        uid=known.pod.uid,
+        labels=given.labels,
+        annotations=given.annotations,
+        creationTimestamp=time_text(known.created_at),
+    )
+
+
+def spec_view(known: AgentPod, *, env: bool) -> View:
+    """The spec as it was given, so that a client can compare it with its own."""
+    found: View = msgspec.to_builtins(known.record.spec)
+    if not env:
+        for members in (found.get("containers"), found.get("initContainers")):
+            for container in members or ():
+                container.pop("env", None)
+        _hide_env(found, known)
+    return {**found, "restartPolicy": known.restart_policy}
+
+
+def _hide_env(spec: View, known: AgentPod) -> None:
+    """Puts the names back without their values, which may be secrets."""
+    groups: Mapping[str, list[ContainerRecord] | None] = {
+        "containers": known.record.spec.containers,
+        "initContainers": known.record.spec.initContainers,
+    }
+    for key, records in groups.items():
+        for view, record in zip(spec.get(key) or (), records or (), strict=True):
+            if record.env:
+                view["env"] = [
+                    msgspec.to_builtins(EnvVar(variable.name)) for variable in record.env
+                ]
+
+
+# v1.PodStatus.
+
+
+def status_view(setup: AgentSetup, known: AgentPod) -> View:
+    """A v1.PodStatus."""
+    found = _without_nothing(
+        phase=known.phase.value,
+        reason=known.reason,
+        message=known.message,
+        qosClass=qos_class(known.pod, setup.host.settings).value,
+        startTime=time_text(known.created_at),
+    )
+    if was_refused(known):
+        return found  # the kubelet says nothing of containers that were never made
+    found["conditions"] = _conditions(known)
+    records = known.record.spec
+    for key, containers, given in (
+        ("initContainerStatuses", known.pod.init_containers, records.initContainers),
+        ("containerStatuses", known.pod.containers, records.containers),
+    ):
+        if containers:
+            images = {record.name: record.image for record in given or ()}
+            found[key] = [_container_view(known, c, images.get(c.name, "")) for c in containers]
+    return found
+
+
+def was_refused(known: AgentPod) -> bool:
+    """Whether a pod was refused before any container of it began."""
+    return (
+        known.phase is Phase.FAILED
+        and bool(known.reason)
+        and all(status.started_at is None for status in known.containers.values())
+    )
+
+
+def _conditions(known: AgentPod) -> list[View]:
+    initialized = known.phase is Phase.SUCCEEDED or all(
+        _has_done_its_part(container, known.containers[container.name])
+        for container in known.pod.init_containers
+    )
+    ready = not known.is_terminal and all(
+        known.containers[c.name].state is RunState.RUNNING
+        for c in known.pod.in_order
+        if not c.is_regular_init
+    )
+    created = time_text(known.created_at)
+    return [
+        {"type": "PodScheduled", "status": "True", "lastTransitionTime": created},
+        _condition("Initialized", initialized, "ContainersNotInitialized"),
+        _condition("ContainersReady", ready, _unready_reason(known)),
+        _condition("Ready", ready, _unready_reason(known)),
+    ]
+
+
+def _unready_reason(known: AgentPod) -> str:
+    if known.phase is Phase.SUCCEEDED:
+        return "PodCompleted"
+    return "PodFailed" if known.phase is Phase.FAILED else "ContainersNotReady"
+
+
+def _condition(name: str, holds: bool, reason: str) -> View:  # noqa: FBT001 - a fact in a row
+    if holds:
+        return {"type": name, "status": "True"}
+    return {"type": name, "status": "False", "reason": reason}
+
+
+def _has_done_its_part(container: Container, status: ContainerStatus) -> bool:
+    if container.is_restartable:
+        return status.state is RunState.RUNNING
+    return status.state is RunState.EXITED and status.exit_code == 0
+
+
+def _container_view(known: AgentPod, container: Container, image: str) -> View:
+    status = known.containers[container.name]
+    is_running = status.state is RunState.RUNNING
+    is_done = container.is_regular_init and _has_done_its_part(container, status)
+    found: View = {
+        "name": container.name,
+        "image": image,
+        "imageID": "",
+        "ready": is_running or is_done,
+        "started": is_running,
+        "restartCount": status.restarts,
+        "state": _run_view(known, container.name, status),
+    }
+    if status.state is not RunState.EXITED and status.exit_code is not None:
+        last = _ended_view(known, container.name, status, status.restarts - 1)
+        if is_running:  # the times are those of the run that goes on
+            last = {key: last[key] for key in last if not key.endswith("At")}
+        found["lastState"] = {"terminated": last}
+    attempt = _last_attempt(status)
+    if attempt is not None:
+        found["containerID"] = _container_id(known, container.name, attempt)
+    return found
+
+
+def _last_attempt(status: ContainerStatus) -> int | None:
+    """The number of the run that is going on, or of the last one; None before the first."""
+    if status.state in {RunState.RUNNING, RunState.EXITED}:
+        return status.restarts
+    return status.restarts - 1 if status.restarts else None
+
+
+def _container_id(known: AgentPod, name: str, attempt: int) -> str:
+    return f"process://{known.pod.uid}/{name}/{attempt}"
+
+
+def _run_view(known: AgentPod, name: str, status: ContainerStatus) -> View:
+    match status.state:
+        case RunState.RUNNING:
+            return {"running": _without_nothing(startedAt=time_text(status.started_at))}
+        case RunState.EXITED:
+            return {"terminated": _ended_view(known, name, status, status.restarts)}
+        case _:
+            waiting = _without_nothing(reason=status.reason, message=status.message)
+            return {"waiting": waiting}
+
+
+def _ended_view(known: AgentPod, name: str, status: ContainerStatus, attempt: int) -> View:
+    code = status.exit_code
+    return {
+        "exitCode": code,
+        **_without_nothing(
+            reason="Completed" if code == 0 else "Error",
+            message=status.message if status.state is RunState.EXITED else None,
+            startedAt=time_text(status.started_at),
+            finishedAt=time_text(status.finished_at),
+            containerID=_container_id(known, name, max(0, attempt)),
+        ),
+    }
+
+
+# Where it sits.
+
+
+def placement_view(setup: AgentSetup, state: AgentState, uid: str) -> View:
+    """What a pod holds, by container; nothing for one that has ended or was refused."""
+    known = state.pods[uid]
+    found: View = {
+        "source": known.source,
+        "deleting": known.deleting,
+        "awaitedDevices": sorted(resource for _, resource in known.awaited),
+        "containers": {},
+    }
+    if uid not in state.host.pods:
+        return found
+    pod_cpus = state.host.cpu.pod_sets.get(uid)
+    if pod_cpus is not None:
+        found["podCpus"] = format_list(pod_cpus)
+    if uid in state.host.memory.pod_blocks:
+        found["podMemory"] = blocks_view(state.host.memory.pod_blocks[uid])
+    found["containers"] = {
+        container.name: _placed_view(setup, state, uid, container)
+        for container in known.pod.in_order
+    }
+    return found
+
+
+def _placed_view(setup: AgentSetup, state: AgentState, uid: str, container: Container) -> View:
+    name = container.name
+    host = state.host
+    hint = host.hints.get(uid, {}).get(name)
+    held = host.devices.entries.get(uid, {}).get(name, {})
+    return {
+        "cpus": format_list(placed_cpus(setup, state, uid, container)),
+        "exclusive": name in host.cpu.entries.get(uid, {}),
+        "memory": blocks_view(host.memory.entries.get(uid, {}).get(name, ())),
+        "devices": {resource: list(found.ids) for resource, found in sorted(held.items())},
+        "hint": None if hint is None else hint_data(hint),
+        "pid": state.pods[uid].containers[name].pid,
+    }
+
+
+def blocks_view(blocks: Iterable[Block]) -> list[View]:
+    """Memory that was given: its kind, the NUMA nodes together, and the bytes."""
+    return [{"type": b.type, "nodes": list(b.nodes), "sizeBytes": b.size} for b in blocks]
