@@ -6,7 +6,7 @@ What Kubernetes has no word for (CPUs, memory nodes, devices, the hint) is under
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,7 +25,7 @@ from numalign.core.pod import Container, qos_class
 from numalign.core.sets import format_list
 from numalign.core.state import Block
 from numalign.core.trace_view import hint_data
-from numalign.wire.pod_records import ContainerRecord, EnvVar
+from numalign.wire.pod_records import ContainerRecord
 
 View = dict[str, Any]
 
@@ -77,27 +77,18 @@ def _metadata(known: AgentPod) -> View:
 
 def spec_view(known: AgentPod, *, env: bool) -> View:
     """The spec as it was given, so that a client can compare it with its own."""
-    found: View = msgspec.to_builtins(known.record.spec)
-    if not env:
-        for members in (found.get("containers"), found.get("initContainers")):
-            for container in members or ():
-                container.pop("env", None)
-        _hide_env(found, known)
+    spec = known.record.spec
+    found: View = msgspec.to_builtins(spec)
+    if not env:  # the values may be secrets
+        _hide_values(found.get("containers"), spec.containers)
+        _hide_values(found.get("initContainers"), spec.initContainers)
     return {**found, "restartPolicy": known.restart_policy}
 
 
-def _hide_env(spec: View, known: AgentPod) -> None:
-    """Puts the names back without their values, which may be secrets."""
-    groups: Mapping[str, list[ContainerRecord] | None] = {
-        "containers": known.record.spec.containers,
-        "initContainers": known.record.spec.initContainers,
-    }
-    for key, records in groups.items():
-        for view, record in zip(spec.get(key) or (), records or (), strict=True):
-            if record.env:
-                view["env"] = [
-                    msgspec.to_builtins(EnvVar(variable.name)) for variable in record.env
-                ]
+def _hide_values(views: list[View] | None, records: list[ContainerRecord] | None) -> None:
+    for view, record in zip(views or (), records or (), strict=True):
+        if record.env:
+            view["env"] = [{"name": variable.name} for variable in record.env]
 
 
 # v1.PodStatus.

@@ -1,0 +1,281 @@
+"""The host as a whole: what it has, who sits where, and how much would still fit.
+
+Three words for CPUs: *exclusive* ones belong to a container, *shared* ones to the pool of all
+others, and *free* are those of the pool that could still be given away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from numalign.apps.agent.model import AgentSetup, AgentState, placed_cpus
+from numalign.core.cpu_policy import FULL_CORES
+from numalign.core.devices import DeviceResource
+from numalign.core.host import Host
+from numalign.core.machine import Machine, NumaNode
+from numalign.core.node_fit import PODS, counted
+from numalign.core.pod import pod_requests
+from numalign.core.quantity import Quantity
+from numalign.core.sets import format_list
+from numalign.core.state import CpuState, MemoryState
+
+View = dict[str, Any]
+Amounts = Mapping[str, int]
+
+
+def node_view(setup: AgentSetup, state: AgentState, machine: Machine) -> View:
+    """Everything about the host, ready for JSON."""
+    totals, used = _totals(setup, state), _used(setup, state)
+    left = {name: max(0, total - used.get(name, 0)) for name, total in totals.items()}
+    return {
+        "machine": _machine(machine),
+        "settings": _settings(setup.host),
+        "reserved": _reserved(setup.host, state.host.memory),
+        "sharedPool": _shared_pool(setup.host, state.host.cpu),
+        "allocatable": _quantities(totals),
+        "requested": _quantities(used),
+        "nodes": [_node(setup, state, node) for node in machine.nodes],
+        "devices": [device for r in sorted(_known(state)) for device in _devices(state, r)],
+        "largest": [_largest(setup, state, node.id, left) for node in machine.nodes],
+    }
+
+
+def _machine(machine: Machine) -> View:
+    return {
+        "name": machine.name,
+        "sockets": len(machine.sockets),
+        "cores": len(machine.cores),
+        "cpus": str(machine.online),
+        "cpuCount": len(machine.online),
+        "offline": str(machine.offline),
+        "numaNodes": str(machine.node_set),
+        "memoryBytes": machine.memory_bytes,
+        "notes": list(machine.notes),
+    }
+
+
+def _settings(host: Host) -> View:
+    settings = host.settings
+    return {
+        "version": settings.version.value,
+        "topologyManagerPolicy": settings.topology_policy,
+        "topologyManagerScope": settings.topology_scope,
+        "topologyManagerPolicyOptions": dict(settings.topology_options),
+        "cpuManagerPolicy": settings.cpu_policy,
+        "cpuManagerPolicyOptions": dict(settings.cpu_options),
+        "memoryManagerPolicy": settings.memory_policy,
+    }
+
+
+def _reserved(host: Host, memory: MemoryState) -> View:
+    return {
+        "cpus": format_list(0 if host.cpu is None else host.cpu.reserved),
+        "memory": [
+            {"node": node, "type": name, "sizeBytes": table.system_reserved}
+            for node, found in memory.machine.items()
+            for name, table in found.tables.items()
+            if table.system_reserved
+        ],
+        "total": {k: str(v) for k, v in host.settings.node_allocatable_reservation.items()},
+    }
+
+
+def _pool(host: Host, cpu: CpuState) -> int:
+    """The CPUs of containers that have none of their own."""
+    return host.cpu_topology.all if host.cpu is None else cpu.shared
+
+
+def _free(host: Host, cpu: CpuState) -> int:
+    """The CPUs that could be given to a container for itself."""
+    return 0 if host.cpu is None else cpu.shared & ~host.cpu.reserved
+
+
+def _shared_pool(host: Host, cpu: CpuState) -> View:
+    pool = _pool(host, cpu)
+    return {"cpus": format_list(pool), "count": pool.bit_count()}
+
+
+# Totals.
+
+
+def _totals(setup: AgentSetup, state: AgentState) -> dict[str, int]:
+    healthy = {n: r.healthy.bit_count() for n, r in state.host.devices.resources.items()}
+    return {**setup.totals, **healthy}
+
+
+def _used(setup: AgentSetup, state: AgentState) -> dict[str, int]:
+    used = {PODS: len(state.host.pods)}
+    for pod in state.host.pods.values():
+        for name, amount in pod_requests(pod, setup.host.settings).items():
+            used[name] = used.get(name, 0) + counted(name, amount)
+    return used
+
+
+def _quantities(amounts: Amounts) -> dict[str, str]:
+    return {name: str(_quantity(name, amount)) for name, amount in amounts.items()}
+
+
+def _quantity(name: str, amount: int) -> Quantity:
+    if name == "cpu":
+        return Quantity.of_milli(amount)
+    return Quantity.of(amount, binary=name == "memory" or name.startswith("hugepages-"))
+
+
+# One NUMA node.
+
+
+def _node(setup: AgentSetup, state: AgentState, node: NumaNode) -> View:
+    host, cpu = setup.host, state.host.cpu
+    own = node.cpus.mask & host.cpu_topology.all
+    exclusive = 0
+    for containers in cpu.entries.values():
+        for mask in containers.values():
+            exclusive |= mask
+    for mask in cpu.pod_sets.values():
+        exclusive |= mask
+    reserved = 0 if host.cpu is None else host.cpu.reserved
+    memory = state.host.memory.machine.get(node.id)
+    return {
+        "id": node.id,
+        "distances": None if node.distances is None else list(node.distances),
+        "cpus": {
+            "all": format_list(own),
+            "exclusive": format_list(own & exclusive),
+            "shared": format_list(own & _pool(host, cpu)),
+            "free": format_list(own & _free(host, cpu)),
+            "reserved": format_list(own & reserved),
+        },
+        "memory": [] if memory is None else _memory(memory.tables),
+        "memoryGroup": [node.id] if memory is None else list(memory.cells),
+        "occupants": _occupants(setup, state, node.id, own),
+    }
+
+
+def _memory(tables: Mapping[str, Any]) -> list[View]:
+    return [
+        {
+            "type": name,
+            "totalBytes": table.total,
+            "systemReservedBytes": table.system_reserved,
+            "usedBytes": table.reserved,
+            "freeBytes": table.free,
+        }
+        for name, table in tables.items()
+    ]
+
+
+def _occupants(setup: AgentSetup, state: AgentState, node: int, own: int) -> list[View]:
+    """The containers that have something on a node."""
+    found = []
+    for uid in state.host.pods:
+        known = state.pods.get(uid)
+        if known is None:
+            continue
+        entries = state.host.cpu.entries.get(uid, {})
+        blocks = state.host.memory.entries.get(uid, {})
+        for container in known.pod.in_order:
+            cpus = placed_cpus(setup, state, uid, container) & own
+            memory = [b for b in blocks.get(container.name, ()) if node in b.nodes]
+            if cpus or memory:
+                found.append(
+                    {
+                        "namespace": known.pod.namespace,
+                        "pod": known.pod.name,
+                        "uid": uid,
+                        "container": container.name,
+                        "cpus": format_list(cpus),
+                        "exclusive": container.name in entries,
+                        "memory": [
+                            {"type": b.type, "sizeBytes": b.size, "nodes": list(b.nodes)}
+                            for b in memory
+                        ],
+                    }
+                )
+    return found
+
+
+# Devices.
+
+
+def _known(state: AgentState) -> Mapping[str, DeviceResource]:
+    return state.host.devices.resources
+
+
+def _devices(state: AgentState, resource: str) -> list[View]:
+    """Every device of a resource, with who has it."""
+    found = _known(state)[resource]
+    holders: dict[str, View] = {}
+    for uid, containers in state.host.devices.entries.items():
+        known = state.pods.get(uid)
+        for name, resources in containers.items():
+            if resource in resources:
+                who = {
+                    "namespace": known.pod.namespace if known else "",
+                    "pod": known.pod.name if known else "",
+                    "uid": uid,
+                    "container": name,
+                }
+                holders |= dict.fromkeys(resources[resource].ids, who)
+    return [
+        {
+            "resource": resource,
+            "id": device,
+            "nodes": list(found.nodes_of.get(device, ())),
+            "healthy": bool(found.healthy >> number & 1),
+            "holder": holders.get(device),
+        }
+        for number, device in enumerate(found.ids)
+    ]
+
+
+# What would still fit.
+
+
+def _largest(setup: AgentSetup, state: AgentState, node: int, left: Amounts) -> View:
+    """The largest container with CPUs and memory of its own that this node alone can hold.
+
+    It may have as many CPUs and at the same time as many bytes: the two are counted apart.
+    """
+    has_room = left.get(PODS, 0) > 0
+    cpus = _largest_cpus(setup.host, state.host.cpu, node, left.get("cpu", 0) // 1000)
+    memory = _largest_memory(setup.host, state.host.memory, node, left)
+    return {
+        "node": node,
+        "cpus": cpus if has_room else 0,
+        "memory": memory if has_room else dict.fromkeys(memory, 0),
+        "devices": {
+            name: _free_devices(state, name, node) if has_room else 0
+            for name in sorted(_known(state))
+        },
+    }
+
+
+def _largest_cpus(host: Host, cpu: CpuState, node: int, left: int) -> int:
+    own = host.cpu_topology.nodes.get(node, 0)
+    count = min((own & _free(host, cpu)).bit_count(), left)
+    if host.cpu is None or FULL_CORES not in host.cpu.options:
+        return count
+    # Whole cores only, and the policy leaves out cores with a reserved CPU on the whole host.
+    count = min(count, (cpu.shared & ~host.cpu.reserved_cores).bit_count())
+    per_core = host.cpu_topology.cpus_per_core
+    return count // per_core * per_core if per_core else 0
+
+
+def _largest_memory(host: Host, memory: MemoryState, node: int, left: Amounts) -> dict[str, int]:
+    kinds = [name for name in left if name == "memory" or name.startswith("hugepages-")]
+    if host.memory is None:
+        return {name: left[name] for name in kinds}
+    found = memory.machine.get(node)
+    if found is None or len(found.cells) > 1:  # a node in a group is not given alone
+        return dict.fromkeys(kinds, 0)
+    return {
+        name: min(left[name], found.tables[name].free) if name in found.tables else 0
+        for name in kinds
+    }
+
+
+def _free_devices(state: AgentState, resource: str, node: int) -> int:
+    found = _known(state)[resource]
+    free = found.healthy & ~state.host.devices.busy.get(resource, 0)
+    return sum((mask & free).bit_count() for nodes, mask in found.places if nodes >> node & 1)
