@@ -317,6 +317,7 @@ class Supervisor:
                 "supervisor_start": start_time(me),
                 "child": child,
                 "child_start": start_time(child),
+                "started_ns": time.time_ns(),
             },
         )
         os.write(go, b"g")

@@ -1,0 +1,647 @@
+"""Containers as plain processes of the host, each in its own cgroups and below its own supervisor.
+
+The agent may die at any moment: supervisors and containers go on, and ``adopt`` finds them again by
+their records (see ``process_records``). Nothing here trusts a process number alone. A supervisor is
+known by its lock, its number and its start time together, and signals go through a pidfd.
+
+Without root there are no cgroups: CPUs are then set by affinity and memory by policy, which the
+processes could change themselves, and limits are not enforced; ``notes`` says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import py_compile
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from numalign.adapters import proc_table
+from numalign.adapters import shim as shim_module
+from numalign.adapters.cgroups import (
+    CgroupTree,
+    Placing,
+    container_group,
+    pod_group,
+    qos_group,
+)
+from numalign.adapters.process_records import (
+    Exit,
+    Record,
+    Run,
+    RunDirectory,
+    RunSpec,
+    run_directories,
+    spec_items,
+)
+from numalign.core.cgroup_values import Limits
+from numalign.core.errors import ConfigError, PeerError
+from numalign.core.pod import Qos
+from numalign.core.sets import CpuSet, NodeSet
+
+CODE_UNKNOWN: Final = 255  # nobody is left who knows how it ended
+START_SECONDS_MAX: Final = 30.0
+KILL_SECONDS_MAX: Final = 30.0
+_POLL_SECONDS: Final = 0.005
+_SUPERVISORS: Final = "supervisors"
+
+__all__ = [
+    "Drift",
+    "DriftKind",
+    "Exited",
+    "Expected",
+    "Observed",
+    "ProcessRuntime",
+    "RunSpec",
+    "Running",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A container that runs."""
+
+    pod_uid: str
+    container: str
+    attempt: int
+    pid: int
+    supervisor_pid: int
+    started_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """A container that has ended, or could not be started (then ``message`` says why)."""
+
+    pod_uid: str
+    container: str
+    attempt: int
+    code: int
+    signal: int = 0
+    message: str = ""
+    started_ns: int | None = None
+    finished_ns: int | None = None
+    oom_killed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What the kernel says about a container now."""
+
+    pids: frozenset[int]
+    cpus: CpuSet  # of all its processes together
+    mems: NodeSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What should be true of a running container; None: do not look."""
+
+    pod_uid: str
+    container: str
+    cpus: CpuSet
+    mems: NodeSet | None = None
+    limits: Limits | None = None
+
+
+class DriftKind(StrEnum):
+    """What is not as it should be."""
+
+    VALUE = "value"  # somebody changed a file of the cgroup
+    GONE = "gone"  # the cgroup is not there
+    ESCAPED = "escaped"  # a process is in another cgroup
+    AFFINITY = "affinity"  # a thread may run on CPUs that are not the container's
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """One difference between what should be and what is."""
+
+    pod_uid: str
+    container: str
+    kind: DriftKind
+    where: str
+    expected: str
+    found: str
+    pid: int | None = None
+
+
+@dataclass(slots=True)
+class _Watched:
+    """A run whose supervisor lives, as far as we have heard."""
+
+    directory: RunDirectory
+    record: Record
+    run: Run
+    handle: int  # pidfd of the supervisor
+    ended: asyncio.Future[Exited]
+    is_told: bool  # whether its end is news
+
+
+class ProcessRuntime:
+    """Runs containers as processes; all state of its own is below ``root``."""
+
+    def __init__(self, root: Path, cgroups: CgroupTree | None) -> None:
+        self.root = root
+        self.cgroups = cgroups if cgroups is not None and cgroups.hierarchies else None
+        self.notes = self._notes(cgroups)
+        self._runs = root / "runs"
+        self._runs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._shim = _compiled_shim(root)
+        self._watched: dict[tuple[str, str], _Watched] = {}
+        self._exits: asyncio.Queue[Exited] = asyncio.Queue()
+        self._burials: set[asyncio.Task[None]] = set()
+        if self.cgroups is not None:
+            self.cgroups.make(_SUPERVISORS)
+
+    def _notes(self, cgroups: CgroupTree | None) -> tuple[str, ...]:
+        if self.cgroups is not None:
+            return self.cgroups.notes
+        if cgroups is not None:
+            return cgroups.notes
+        return (
+            "without cgroups: containers are pinned by affinity and memory policy, which they can "
+            "change themselves; CPU, memory and huge page limits are not enforced",
+        )
+
+    @property
+    def _by_affinity(self) -> bool:
+        return self.cgroups is None or not self.cgroups.has_cpuset
+
+    # Starting.
+
+    async def start(self, spec: RunSpec) -> Running | Exited:
+        """Starts a container; Exited when its command could not be run (not told again)."""
+        key = spec.pod_uid, spec.container
+        group = container_group(spec.qos, *key)
+        if key in self._watched:
+            raise PeerError(f"container {spec.container} of pod {spec.pod_uid} runs already")
+        directory = self._directory(spec)
+        if directory.path.exists():
+            raise PeerError(f"{directory.path}: this attempt was made before; count it up")
+        joins, own = await self._prepared(spec, group)
+        try:
+            lock = directory.create(
+                spec, spec_items(spec, joins, own, by_affinity=self._by_affinity)
+            )
+        except PeerError:
+            directory.remove()
+            raise
+        pid, report = self._spawned(directory, lock)
+        return await self._started(directory, spec, pid, report)
+
+    def _directory(self, spec: RunSpec) -> RunDirectory:
+        return RunDirectory(self._runs / spec.pod_uid / f"{spec.container}.{spec.attempt}")
+
+    async def _prepared(self, spec: RunSpec, group: str) -> tuple[list[Path], list[Path]]:
+        """Makes the groups of a run and gives the files by which to join them."""
+        tree = self.cgroups
+        if tree is None:
+            return [], []
+        # A fresh group for each attempt: nothing of the last one is in it or counted in it.
+        await self._emptied(group)
+        tree.remove(group)
+        tree.make(group)
+        if spec.pod_limits is not None:
+            tree.limit(pod_group(spec.qos, spec.pod_uid), spec.pod_limits)
+        tree.limit(group, spec.limits)
+        tree.place({group: Placing(spec.cpus, spec.mems)})
+        return tree.joins(group), tree.joins(_SUPERVISORS)
+
+    def _spawned(self, directory: RunDirectory, lock: int) -> tuple[int, int]:
+        """Starts a supervisor; gives its number and the pipe on which it reports."""
+        report, report_child = os.pipe()
+        errors = str(directory.path / "supervisor.err")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        try:
+            pid = os.posix_spawn(
+                sys.executable,
+                [sys.executable, "-I", "-S", "-B", str(self._shim), str(directory.path)],
+                {},
+                file_actions=[
+                    (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_DUP2, report_child, shim_module.READY_FD),
+                    (os.POSIX_SPAWN_OPEN, 2, errors, flags, 0o600),
+                    (os.POSIX_SPAWN_DUP2, lock, shim_module.LOCK_FD),
+                ],
+            )
+        except OSError as error:
+            os.close(report)
+            directory.remove()
+            raise PeerError(f"{sys.executable}: the supervisor cannot be run: {error}") from error
+        finally:
+            os.close(report_child)
+            os.close(lock)
+        return pid, report
+
+    async def _started(
+        self, directory: RunDirectory, spec: RunSpec, pid: int, report: int
+    ) -> Running | Exited:
+        handle = os.pidfd_open(pid)  # our own child, so the number is still its
+        try:
+            text = await asyncio.wait_for(_first_words(report), START_SECONDS_MAX)
+        except TimeoutError:
+            text = ""
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+        finally:
+            os.close(report)
+        record, run = directory.record, directory.run
+        if not text or record is None or run is None:
+            await asyncio.wait_for(_readable(handle), KILL_SECONDS_MAX)
+            _reaped(handle)
+            os.close(handle)
+            said = directory.complaint or f"no word within {START_SECONDS_MAX:g} s"
+            await self._emptied(container_group(spec.qos, spec.pod_uid, spec.container))
+            directory.remove()
+            raise PeerError(f"the supervisor of container {spec.container} failed: {said}")
+        watched = self._watch(directory, record, run, handle, is_told=text == "ok")
+        if text == "ok":
+            return _running(record, run)
+        return await watched.ended
+
+    # The end.
+
+    def _watch(
+        self, directory: RunDirectory, record: Record, run: Run, handle: int, *, is_told: bool
+    ) -> _Watched:
+        loop = asyncio.get_running_loop()
+        watched = _Watched(directory, record, run, handle, loop.create_future(), is_told)
+        self._watched[record.pod_uid, record.container] = watched
+        loop.add_reader(handle, self._supervisor_ended, watched)
+        return watched
+
+    def _supervisor_ended(self, watched: _Watched) -> None:
+        asyncio.get_running_loop().remove_reader(watched.handle)
+        _reaped(watched.handle)
+        os.close(watched.handle)
+        if watched.directory.exit is None:
+            # It was killed. Its container must not go on without anyone to tell how it ends.
+            task = asyncio.get_running_loop().create_task(self._buried(watched))
+            self._burials.add(task)
+            task.add_done_callback(self._burials.discard)
+        else:
+            self._tell(watched)
+
+    async def _buried(self, watched: _Watched) -> None:
+        try:
+            await self._killed_family(watched.record, watched.run)
+        finally:
+            self._tell(watched)
+
+    def _tell(self, watched: _Watched) -> None:
+        record = watched.record
+        exited = self._exited(watched.directory, record)
+        del self._watched[record.pod_uid, record.container]
+        watched.ended.set_result(exited)
+        if watched.is_told:
+            self._exits.put_nowait(exited)
+
+    def _exited(self, directory: RunDirectory, record: Record) -> Exited:
+        ended = directory.exit
+        run = directory.run
+        if ended is None:
+            ran = "its supervisor was killed" if run else "it was never started"
+            ended = Exit(CODE_UNKNOWN, 0, f"{ran}, so how it ended is not known", time.time_ns())
+        key = record.pod_uid, record.container
+        group = container_group(record.qos, *key)
+        kills = self.cgroups.oom_kills(group) if self.cgroups is not None else 0
+        return Exited(
+            *key,
+            attempt=record.attempt,
+            code=ended.code,
+            signal=ended.signal,
+            message=ended.message,
+            started_ns=run.started_ns if run else None,
+            finished_ns=ended.finished_ns,
+            oom_killed=kills > 0,
+        )
+
+    async def exits(self) -> AsyncIterator[Exited]:
+        """The end of every container that was Running, as it happens. For one reader."""
+        while True:
+            yield await self._exits.get()
+
+    # Stopping.
+
+    async def stop(self, uid: str, name: str, grace_seconds: float) -> Exited | None:
+        """Asks a container to end, then ends it; None when it does not run.
+
+        SIGTERM to its first process, and after the grace SIGKILL to all. ``exits`` tells it too.
+        """
+        watched = self._watched.get((uid, name))
+        if watched is None:
+            return None
+        if grace_seconds > 0:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(watched.handle, signal.SIGTERM)
+            with suppress(TimeoutError):
+                return await asyncio.wait_for(asyncio.shield(watched.ended), grace_seconds)
+        await self._killed_family(watched.record, watched.run)
+        try:
+            return await asyncio.wait_for(asyncio.shield(watched.ended), KILL_SECONDS_MAX)
+        except TimeoutError:
+            raise PeerError(
+                f"container {name} of pod {uid}: its supervisor {watched.run.supervisor} has not "
+                f"ended {KILL_SECONDS_MAX:g} s after its processes were killed.",
+                retry=True,
+            ) from None
+
+    async def _killed_family(self, record: Record, run: Run) -> None:
+        """Kills all processes of a container, but not its supervisor."""
+        if self.cgroups is not None:
+            await self._emptied(container_group(record.qos, record.pod_uid, record.container))
+            return
+        deadline = time.monotonic() + KILL_SECONDS_MAX
+        while pids := _family(proc_table.processes(), run):
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            await _pause(deadline, f"processes {sorted(pids)}")
+
+    async def _emptied(self, group: str) -> None:
+        deadline = time.monotonic() + KILL_SECONDS_MAX
+        while self.cgroups is not None and (pids := self.cgroups.kill(group)):
+            await _pause(deadline, f"processes {sorted(pids)} in {group}")
+
+    # Placing.
+
+    def pin(self, uid: str, name: str, cpus: CpuSet, mems: NodeSet | None = None) -> None:
+        """Moves a running container; reads back, and PeerError when the kernel refuses."""
+        self.pin_all({(uid, name): Placing(cpus, mems)})
+
+    def pin_all(self, placings: Mapping[tuple[str, str], Placing]) -> None:
+        """Moves many containers at once. All are tried; PeerError names every refusal."""
+        watched = {key: self._known(*key) for key in placings}
+        if self.cgroups is not None and self.cgroups.has_cpuset:
+            self.cgroups.place(
+                {container_group(w.record.qos, *key): placings[key] for key, w in watched.items()}
+            )
+            return
+        table = proc_table.processes()
+        refusals = []
+        for key, one in watched.items():
+            try:
+                self._pin_by_affinity(one, placings[key], table)
+            except PeerError as error:
+                refusals.append(str(error))
+        if refusals:
+            raise PeerError("\n".join(refusals))
+
+    def _pin_by_affinity(
+        self, watched: _Watched, placing: Placing, table: list[proc_table.Process]
+    ) -> None:
+        record = watched.record
+        if placing.mems is not None and str(placing.mems) != record.mems:
+            raise PeerError(
+                f"container {record.container} of pod {record.pod_uid}: its memory is bound to "
+                f"NUMA nodes {record.mems or 'of any kind'}, and without cgroups nobody else can "
+                f"change that to {placing.mems}. Restart the container."
+            )
+        if placing.cpus is not None:
+            proc_table.set_affinity(_family(table, watched.run), placing.cpus)
+
+    def pin_supervisors(self, cpus: CpuSet) -> None:
+        """Keeps the supervisors on these CPUs, away from those that containers have alone."""
+        if self.cgroups is not None:
+            self.cgroups.place({_SUPERVISORS: Placing(cpus)})
+
+    def limit_qos(self, qos: Qos, limits: Limits) -> None:
+        """Writes the amounts of a QoS class; Guaranteed has no group of its own."""
+        if self.cgroups is not None and qos_group(qos):
+            self.cgroups.make(qos_group(qos))
+            self.cgroups.limit(qos_group(qos), limits)
+
+    def limit_pod(self, qos: Qos, uid: str, limits: Limits) -> None:
+        """Writes the amounts of a pod."""
+        if self.cgroups is not None:
+            self.cgroups.make(pod_group(qos, uid))
+            self.cgroups.limit(pod_group(qos, uid), limits)
+
+    def _known(self, uid: str, name: str) -> _Watched:
+        watched = self._watched.get((uid, name))
+        if watched is None:
+            raise PeerError(f"container {name} of pod {uid} does not run")
+        return watched
+
+    def _pids(self, watched: _Watched, table: list[proc_table.Process] | None = None) -> set[int]:
+        if self.cgroups is not None:
+            record = watched.record
+            return self.cgroups.pids(container_group(record.qos, record.pod_uid, record.container))
+        return _family(table if table is not None else proc_table.processes(), watched.run)
+
+    def observed(self, uid: str, name: str) -> Observed:
+        """What the kernel says about a running container now."""
+        watched = self._known(uid, name)
+        pids = self._pids(watched)
+        cpus, mems = CpuSet(), NodeSet()
+        for pid in pids:
+            if found := proc_table.allowed(pid):
+                bound = proc_table.bound_memory(pid) if self._by_affinity else None
+                cpus, mems = cpus | found[0], mems | (bound or found[1])
+        return Observed(frozenset(pids), cpus, mems)
+
+    # Drift.
+
+    def drift(self, expected: Iterable[Expected]) -> list[Drift]:
+        """What is not as it should be, for containers that run."""
+        table = proc_table.processes()
+        found: list[Drift] = []
+        for one in expected:
+            watched = self._watched.get((one.pod_uid, one.container))
+            if watched is not None:
+                found += self._group_drift(one, watched, table)
+                found += self._affinity_drift(one, watched, table)
+        return found
+
+    def _group_drift(
+        self, one: Expected, watched: _Watched, table: list[proc_table.Process]
+    ) -> list[Drift]:
+        if self.cgroups is None:
+            return []
+        key = one.pod_uid, one.container
+        group = container_group(watched.record.qos, *key)
+        if not self.cgroups.exists(group):
+            return [Drift(*key, DriftKind.GONE, group, "a cgroup", "nothing")]
+        found = [
+            Drift(*key, DriftKind.VALUE, str(d.path), d.expected, d.found)
+            for d in self.cgroups.differences(group, one.limits, Placing(one.cpus, one.mems))
+        ]
+        outside = self.cgroups.outside(group, _family(table, watched.run))
+        for pid in sorted(outside):
+            if proc_table.process(pid) is not None:
+                where = f"process {pid}"
+                found.append(Drift(*key, DriftKind.ESCAPED, where, group, "elsewhere", pid))
+        return found
+
+    def _affinity_drift(
+        self, one: Expected, watched: _Watched, table: list[proc_table.Process]
+    ) -> list[Drift]:
+        """Threads that may run elsewhere; one that keeps to fewer CPUs is in its right."""
+        found = []
+        for pid in sorted(self._pids(watched, table)):
+            for tid in proc_table.threads(pid):
+                now = proc_table.allowed(tid)
+                if now is not None and not now[0].issubset(one.cpus):
+                    text = str(one.cpus), str(now[0])
+                    key = one.pod_uid, one.container
+                    found.append(Drift(*key, DriftKind.AFFINITY, f"thread {tid}", *text, pid))
+        return found
+
+    def repair(self, expected: Iterable[Expected]) -> list[Drift]:
+        """Puts right what has drifted, and gives what it found; PeerError if that fails."""
+        wanted = {(one.pod_uid, one.container): one for one in expected}
+        found = self.drift(wanted.values())
+        for key in dict.fromkeys((d.pod_uid, d.container) for d in found):
+            pids = {d.pid for d in found if (d.pod_uid, d.container) == key and d.pid is not None}
+            self._repair_one(wanted[key], self._known(*key), pids)
+        return found
+
+    def _repair_one(self, one: Expected, watched: _Watched, pids: set[int]) -> None:
+        key = one.pod_uid, one.container
+        if self.cgroups is not None:
+            group = container_group(watched.record.qos, *key)
+            self.cgroups.make(group)
+            if one.limits is not None:
+                self.cgroups.limit(group, one.limits)
+            self.cgroups.place({group: Placing(one.cpus, one.mems)})
+            outside = self.cgroups.outside(
+                group, pids | _family(proc_table.processes(), watched.run)
+            )
+            for pid in outside:
+                if proc_table.process(pid) is not None:
+                    self.cgroups.add(group, pid)
+        if self._by_affinity:
+            self.pin(*key, one.cpus)
+
+    # After a restart.
+
+    async def adopt(self) -> list[Running | Exited]:
+        """Finds everything again that was started before, running or ended meanwhile."""
+        found: dict[tuple[str, str], Running | Exited] = {}
+        for directory, record in run_directories(self._runs):
+            key = record.pod_uid, record.container
+            if key in self._watched:
+                continue
+            earlier = found.pop(key, None)
+            if earlier is not None:
+                self._directory_of(earlier).remove()
+            found[key] = await self._adopted(directory, record)
+        return list(found.values())
+
+    def _directory_of(self, one: Running | Exited) -> RunDirectory:
+        return RunDirectory(self._runs / one.pod_uid / f"{one.container}.{one.attempt}")
+
+    async def _adopted(self, directory: RunDirectory, record: Record) -> Running | Exited:
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while directory.is_held():
+            run = directory.run
+            handle = _supervisor_handle(run) if run else None
+            if run and handle is not None:
+                self._watch(directory, record, run, handle, is_told=True)
+                return _running(record, run)
+            # It is just starting, or just ending.
+            await _pause(deadline, f"the supervisor of {directory.path}")
+        if directory.exit is None and (run := directory.run):
+            await self._killed_family(record, run)
+        return self._exited(directory, record)
+
+    # Forgetting.
+
+    def remove(self, uid: str, name: str) -> None:
+        """Forgets a container that has ended: its records and cgroups, but not its logs."""
+        if (uid, name) in self._watched:
+            raise PeerError(f"container {name} of pod {uid} still runs; stop it first")
+        for directory, record in list(run_directories(self._runs)):
+            if (record.pod_uid, record.container) == (uid, name):
+                if self.cgroups is not None:
+                    pod = pod_group(record.qos, uid)
+                    self.cgroups.remove(container_group(record.qos, uid, name))
+                    if not self.cgroups.children(pod):
+                        self.cgroups.remove(pod)
+                directory.remove()
+
+    def close(self) -> None:
+        """Lets go of all containers, which go on running."""
+        loop = asyncio.get_running_loop()
+        for watched in self._watched.values():
+            loop.remove_reader(watched.handle)
+            os.close(watched.handle)
+            watched.ended.cancel()
+        self._watched.clear()
+
+
+def _running(record: Record, run: Run) -> Running:
+    return Running(
+        record.pod_uid,
+        record.container,
+        record.attempt,
+        pid=run.child,
+        supervisor_pid=run.supervisor,
+        started_ns=run.started_ns,
+    )
+
+
+def _supervisor_handle(run: Run) -> int | None:
+    """A handle on the very supervisor that wrote a record, not on who has its number now."""
+    try:
+        handle = os.pidfd_open(run.supervisor)
+    except ProcessLookupError:
+        return None
+    found = proc_table.process(run.supervisor)
+    if found is None or found.start != run.supervisor_start:
+        os.close(handle)
+        return None
+    return handle
+
+
+def _family(table: list[proc_table.Process], run: Run) -> set[int]:
+    """The processes of a run; none through a number that somebody else has by now."""
+    starts = {one.pid: one.start for one in table}
+    supervisor = run.supervisor if starts.get(run.supervisor) == run.supervisor_start else -1
+    child = run.child if starts.get(run.child, run.child_start) == run.child_start else -1
+    return proc_table.family(table, supervisor, child)
+
+
+def _reaped(handle: int) -> None:
+    """Collects a supervisor if it is our child; one from before a restart is init's."""
+    with suppress(ChildProcessError):
+        os.waitid(os.P_PIDFD, handle, os.WEXITED | os.WNOHANG)
+
+
+async def _pause(deadline: float, what: str) -> None:
+    if time.monotonic() > deadline:
+        raise PeerError(f"{what}: no end in sight. Look for a process in state D.", retry=True)
+    await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _readable(fd: int) -> None:
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(fd, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(fd)
+
+
+async def _first_words(pipe: int) -> str:
+    await _readable(pipe)
+    return os.read(pipe, 4096).decode(errors="replace")
+
+
+def _compiled_shim(root: Path) -> Path:
+    """The supervisor's program, compiled once: doing it at each start costs 1.4 MB and 10 ms."""
+    source = Path(shim_module.__file__)
+    target = root / f"supervisor.{sys.implementation.cache_tag}.pyc"
+    try:
+        py_compile.compile(str(source), cfile=str(target), doraise=True)
+    except OSError as error:
+        raise ConfigError(f"{target}: cannot be written: {error}") from error
+    return target
