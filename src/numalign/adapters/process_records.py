@@ -134,6 +134,7 @@ class RunDirectory:
             spec.pod_uid, spec.container, spec.attempt, spec.qos, str(spec.mems or NodeSet())
         )
         try:
+            spec.log_path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
             self.path.mkdir(mode=0o700, parents=True)
             lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -209,10 +209,14 @@ class ProcessRuntime:
         await self._emptied(group)
         tree.remove(group)
         tree.make(group)
-        if spec.pod_limits is not None:
-            tree.limit(pod_group(spec.qos, spec.pod_uid), spec.pod_limits)
-        tree.limit(group, spec.limits)
-        tree.place({group: Placing(spec.cpus, spec.mems)})
+        try:
+            if spec.pod_limits is not None:
+                tree.limit(pod_group(spec.qos, spec.pod_uid), spec.pod_limits)
+            tree.limit(group, spec.limits)
+            tree.place({group: Placing(spec.cpus, spec.mems)})
+        except PeerError:
+            self._remove_groups(spec.qos, spec.pod_uid, spec.container)
+            raise
         return tree.joins(group), tree.joins(_SUPERVISORS)
 
     def _spawned(self, directory: RunDirectory, lock: int) -> tuple[int, int]:
@@ -447,6 +451,15 @@ class ProcessRuntime:
                 cpus, mems = cpus | found[0], mems | (bound or found[1])
         return Observed(frozenset(pids), cpus, mems)
 
+    def running(self) -> frozenset[tuple[str, str]]:
+        """The pod uid and name of every container that runs."""
+        return frozenset(self._watched)
+
+    def containers_of(self, uid: str) -> list[str]:
+        """The containers of a pod that have a record, running or ended."""
+        found = (record for _, record in run_directories(self._runs))
+        return sorted({record.container for record in found if record.pod_uid == uid})
+
     # Drift.
 
     def drift(self, expected: Iterable[Expected]) -> list[Drift]:
@@ -540,7 +553,8 @@ class ProcessRuntime:
 
     async def _adopted(self, directory: RunDirectory, record: Record) -> Running | Exited:
         deadline = time.monotonic() + START_SECONDS_MAX
-        while directory.is_held():
+        # With exit.json on the disk nothing is left to wait for, even if its writer still lives.
+        while directory.exit is None and directory.is_held():
             run = directory.run
             handle = _supervisor_handle(run) if run else None
             if run and handle is not None:
@@ -560,12 +574,15 @@ class ProcessRuntime:
             raise PeerError(f"container {name} of pod {uid} still runs; stop it first")
         for directory, record in list(run_directories(self._runs)):
             if (record.pod_uid, record.container) == (uid, name):
-                if self.cgroups is not None:
-                    pod = pod_group(record.qos, uid)
-                    self.cgroups.remove(container_group(record.qos, uid, name))
-                    if not self.cgroups.children(pod):
-                        self.cgroups.remove(pod)
+                self._remove_groups(record.qos, uid, name)
                 directory.remove()
+
+    def _remove_groups(self, qos: Qos, uid: str, name: str) -> None:
+        if self.cgroups is None:
+            return
+        self.cgroups.remove(container_group(qos, uid, name))
+        if not self.cgroups.children(pod_group(qos, uid)):
+            self.cgroups.remove(pod_group(qos, uid))
 
     def close(self) -> None:
         """Lets go of all containers, which go on running."""
