@@ -13,7 +13,7 @@ from tests.core.test_conservation import check
 
 from numalign.apps.agent import events as ev
 from numalign.apps.agent.model import AgentSetup, AgentState, RunState
-from numalign.apps.agent.recovery import recovered
+from numalign.apps.agent.recovery import Ended, recovered
 from numalign.apps.agent.step import step
 from numalign.core import host as hosts
 from numalign.core import node_fit
@@ -111,7 +111,7 @@ class Simulated:
             saved_devices=saved.host.devices.saved,
             pods=saved.pods,
             alive=dict.fromkeys(self.running, 1),
-            codes=dict(self.codes),
+            ended={k: Ended(self.attempts[k], code) for k, code in self.codes.items()},
             now=self.now,
         )
         for effect in effects:  # a second crash during recovery comes with the next event

@@ -73,9 +73,7 @@ def _may_start(status: ContainerStatus, now: float) -> bool:
 
 
 def _starting(setup: AgentSetup, state: AgentState, uid: str, container: Container) -> Next:
-    before = state.host
-    after = host.container_started(before, uid, container.name)
-    state = replace(state, host=after)
+    state = replace(state, host=host.container_started(state.host, uid, container.name))
     status = replace(
         state.pods[uid].containers[container.name],
         state=RunState.STARTING,
@@ -90,8 +88,8 @@ def _starting(setup: AgentSetup, state: AgentState, uid: str, container: Contain
         placed_cpus(setup, state, uid, container),
         placed_nodes(state, uid, container.name),
     )
-    # A finished init container gives its memory back here, which must be on disk first.
-    return state, [Save(), start] if after is not before else [start]
+    # On disk first: that it was started, and that finished init containers gave memory back.
+    return state, [Save(), start]
 
 
 def _with_status(state: AgentState, uid: str, name: str, status: ContainerStatus) -> AgentState:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from numalign.apps.agent import lifecycle
 from numalign.apps.agent.events import ContainerExited, Effect, Note, Save, StopContainer
@@ -26,6 +26,15 @@ LOST_TEXT = "it ended while the agent was away"
 Key = tuple[str, str]  # pod uid, container
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How one run of a container ended."""
+
+    attempt: int
+    code: int
+    message: str = ""
+
+
 def recovered(
     setup: AgentSetup,
     *,
@@ -34,13 +43,13 @@ def recovered(
     saved_devices: SavedDevices | None,
     pods: Mapping[str, AgentPod],
     alive: Mapping[Key, int],
-    codes: Mapping[Key, int],
+    ended: Mapping[Key, Ended],
     now: float,
 ) -> tuple[AgentState, list[Effect]]:
     """The state after a restart and what to do first; StartError if the files do not fit.
 
-    ``alive`` are the processes that outlived the agent (their pids), ``codes`` the exit codes that
-    were recorded meanwhile.
+    ``alive`` are the processes that outlived the agent (their pids), ``ended`` the last recorded
+    end of each of the others.
     """
     started = host.start(
         setup.host,
@@ -49,7 +58,7 @@ def recovered(
         saved_devices=saved_devices,
         running=frozenset(alive),
     )
-    known = {uid: _with_processes(uid, pod, alive, now) for uid, pod in pods.items()}
+    known = {uid: _with_processes(uid, pod, alive, ended, now) for uid, pod in pods.items()}
     active = {uid: p.pod for uid, p in known.items() if _holds(p)}
     state = AgentState(replace(started, pods=active), known)
     effects: list[Effect] = []
@@ -63,7 +72,7 @@ def recovered(
         if uid in known and (known[uid].is_terminal or known[uid].deleting)
     ]
     effects = [Save(), *lifecycle.pins(setup, state), *effects, *orphans, *strays]
-    state, more = _caught_up(setup, state, alive, codes, now)
+    state, more = _caught_up(setup, state, alive, ended, now)
     return state, effects + more
 
 
@@ -72,14 +81,22 @@ def _holds(pod: AgentPod) -> bool:
     return any(pod.alive()) or not (pod.is_terminal or pod.deleting)
 
 
-def _with_processes(uid: str, pod: AgentPod, alive: Mapping[Key, int], now: float) -> AgentPod:
+def _with_processes(
+    uid: str, pod: AgentPod, alive: Mapping[Key, int], ended: Mapping[Key, Ended], now: float
+) -> AgentPod:
     containers = {}
     for name, status in pod.containers.items():
         pid = alive.get((uid, name))
+        last = ended.get((uid, name))
         if pid is not None:
             containers[name] = replace(
                 status, state=RunState.RUNNING, pid=pid, started_at=status.started_at or now
             )
+        elif status.state is RunState.STARTING and (
+            last is None or last.attempt != status.restarts
+        ):
+            # Noted, but the crash came before the runtime was told.
+            containers[name] = replace(status, state=RunState.WAITING, reason="PodInitializing")
         else:
             containers[name] = status
     return replace(pod, containers=containers, awaited=frozenset())
@@ -107,7 +124,7 @@ def _caught_up(
     setup: AgentSetup,
     state: AgentState,
     alive: Mapping[Key, int],
-    codes: Mapping[Key, int],
+    ended: Mapping[Key, Ended],
     now: float,
 ) -> tuple[AgentState, list[Effect]]:
     """Tells of every process that ended meanwhile, then starts what is due."""
@@ -115,9 +132,8 @@ def _caught_up(
     for uid, known in list(state.pods.items()):
         for name, status in known.containers.items():
             if status.is_alive and (uid, name) not in alive:
-                code = codes.get((uid, name), LOST_CODE)
-                text = "" if (uid, name) in codes else LOST_TEXT
-                event = ContainerExited(uid, name, status.restarts, code, now, text)
+                last = ended.get((uid, name), Ended(status.restarts, LOST_CODE, LOST_TEXT))
+                event = ContainerExited(uid, name, status.restarts, last.code, now, last.message)
                 state, more = lifecycle.exited(setup, state, event)
                 effects += more
     for uid in list(state.pods):

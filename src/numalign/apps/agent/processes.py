@@ -1,0 +1,136 @@
+"""The process runtime behind the agent: what a pod's manifest and placement mean for a process."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from numalign.adapters.cgroups import Placing
+from numalign.adapters.process_records import RunSpec
+from numalign.adapters.processes import Exited, Expected, ProcessRuntime, Running
+from numalign.apps.agent.events import PinContainer, StartContainer
+from numalign.apps.agent.model import AgentPod
+from numalign.core.cgroup_values import QuotaRule, limits_of_container, limits_of_pod
+from numalign.core.device_allocation import Allocation
+from numalign.core.errors import ConfigError, PeerError
+from numalign.core.pod import exclusive_cpus, qos_class
+from numalign.core.sets import CpuSet, NodeSet
+from numalign.core.settings import Settings
+from numalign.wire.pod_records import ContainerRecord
+
+PATH_DEFAULT: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Processes:
+    """Containers as processes of this host."""
+
+    def __init__(
+        self, runtime: ProcessRuntime, settings: Settings, logs: Path, quota: QuotaRule
+    ) -> None:
+        self.runtime = runtime
+        self._settings = settings
+        self._logs = logs
+        self._quota = quota
+
+    async def start(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> int:
+        """Starts a container and gives its pid; PeerError if it cannot be started."""
+        try:
+            spec = self._spec(pod, effect, extra)
+        except ConfigError as error:
+            raise PeerError(str(error)) from error
+        started = await self.runtime.start(spec)
+        if isinstance(started, Exited):
+            raise PeerError(started.message or f"ended at once with code {started.code}")
+        return started.pid
+
+    def _spec(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> RunSpec:
+        record = next(r for r in _records(pod) if r.name == effect.container)
+        container = next(c for c in pod.pod.in_order if c.name == effect.container)
+        own = [exclusive_cpus(pod.pod, c, self._settings) > 0 for c in pod.pod.in_order]
+        is_own = exclusive_cpus(pod.pod, container, self._settings) > 0
+        return RunSpec(
+            pod_uid=effect.uid,
+            container=effect.container,
+            attempt=effect.attempt,
+            argv=(*(record.command or ()), *(record.args or ())),
+            env=_environment(pod, record, extra),
+            cwd=record.workingDir or "/",
+            log_path=self.log_path(effect.uid, effect.container),
+            cpus=CpuSet(effect.cpus),
+            mems=None if effect.nodes is None else NodeSet(effect.nodes),
+            qos=qos_class(pod.pod, self._settings),
+            limits=limits_of_container(
+                pod.pod, container, self._settings, exclusive=is_own, quota=self._quota
+            ),
+            pod_limits=limits_of_pod(
+                pod.pod, self._settings, any_exclusive=any(own), quota=self._quota
+            ),
+        )
+
+    async def stop(self, uid: str, container: str, grace_seconds: float) -> None:
+        """Asks a container to end, and ends it after the grace period."""
+        await self.runtime.stop(uid, container, grace_seconds)
+
+    def pin(self, effects: Sequence[PinContainer]) -> None:
+        """Moves running containers; those that are just ending are passed over."""
+        running = set(self.runtime.running())
+        placings = {
+            (e.uid, e.container): Placing(CpuSet(e.cpus), _nodes(e))
+            for e in effects
+            if (e.uid, e.container) in running
+        }
+        if placings:
+            self.runtime.pin_all(placings)
+
+    def drift(self, effects: Sequence[PinContainer]) -> list[str]:
+        """What is not as it should be, one line each, and mended."""
+        expected = [
+            Expected(pod_uid=e.uid, container=e.container, cpus=CpuSet(e.cpus), mems=_nodes(e))
+            for e in effects
+        ]
+        return [
+            f"{d.container} of pod {d.pod_uid}: {d.kind} {d.where}: found {d.found}, "
+            f"expected {d.expected}"
+            for d in self.runtime.repair(expected)
+        ]
+
+    def forget(self, uid: str) -> None:
+        """Removes records, cgroups and logs of a pod."""
+        for container in self.runtime.containers_of(uid):
+            self.runtime.remove(uid, container)
+        shutil.rmtree(self._logs / uid, ignore_errors=True)
+
+    def log_path(self, uid: str, container: str) -> Path:
+        """Where a container's output goes."""
+        return self._logs / uid / f"{container}.log"
+
+
+def _nodes(effect: PinContainer) -> NodeSet | None:
+    return None if effect.nodes is None else NodeSet(effect.nodes)
+
+
+def _records(pod: AgentPod) -> Iterable[ContainerRecord]:
+    spec = pod.record.spec
+    return [*(spec.initContainers or ()), *(spec.containers or ())]
+
+
+def _environment(pod: AgentPod, record: ContainerRecord, extra: Allocation) -> dict[str, str]:
+    """The container's own variables win over those of device plugins."""
+    own = {item.name: item.value for item in record.env or ()}
+    return {
+        "PATH": PATH_DEFAULT,
+        "HOSTNAME": pod.pod.name,
+        **extra.envs,
+        **own,
+    }
+
+
+def split(found: Iterable[Running | Exited]) -> tuple[list[Running], list[Exited]]:
+    """What was adopted, by whether it still runs."""
+    items = list(found)
+    return (
+        [item for item in items if isinstance(item, Running)],
+        [item for item in items if isinstance(item, Exited)],
+    )

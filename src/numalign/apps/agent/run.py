@@ -1,0 +1,372 @@
+"""Puts an agent together from its parts and runs it until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypedDict
+
+import structlog
+
+from numalign.adapters import discovery
+from numalign.adapters.cgroups import CgroupTree
+from numalign.adapters.device_plugins import DevicePlugins
+from numalign.adapters.manifests import ManifestDirectory
+from numalign.adapters.podresources import PodResources
+from numalign.adapters.processes import ProcessRuntime
+from numalign.adapters.state_files import StateDirectory
+from numalign.apps.agent import processes, saved
+from numalign.apps.agent.config import AgentConfig, load
+from numalign.apps.agent.driver import Agent, Runtime
+from numalign.apps.agent.events import (
+    ContainerExited,
+    DevicesGone,
+    DevicesReported,
+    Effect,
+    PinContainer,
+    PodDeleted,
+    PodSubmitted,
+    SourcesReady,
+    StartContainer,
+)
+from numalign.apps.agent.model import AgentPod, AgentSetup, AgentState
+from numalign.apps.agent.recovery import Ended, recovered
+from numalign.apps.agent.step import step
+from numalign.core import host as hosts
+from numalign.core import node_fit
+from numalign.core.cgroup_values import QuotaRule
+from numalign.core.device_allocation import Allocation
+from numalign.core.device_events import PluginEvent, PluginForgotten, PluginGone, PluginReported
+from numalign.core.devices import SavedDevices
+from numalign.core.errors import ConfigError
+from numalign.core.machine import Machine
+from numalign.core.machine_info import machine_info
+from numalign.core.podresources_view import snapshot
+from numalign.core.state import CpuState, MemoryState
+from numalign.wire import cpu_checkpoint, device_checkpoint, device_holdings, memory_checkpoint
+from numalign.wire.host_settings import default_config, host_settings
+from numalign.wire.kubelet_config import KubeletConfig
+
+MANIFEST_SECONDS: Final = 1.0
+CONFIG_BYTES_MAX: Final = 1024 * 1024
+
+log = structlog.get_logger("numalign.agent")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line says."""
+
+    state_dir: Path
+    pods_dir: Path | None = None
+    config: Path | None = None
+    machine: str | None = None
+    runtime: str = "process"  # or none: decide only
+    cgroup_root: Path = Path("/sys/fs/cgroup")
+    host_name: str = field(default_factory=lambda: os.uname().nodename)
+
+
+@dataclass(slots=True)
+class Parts:
+    """A running agent with everything around it."""
+
+    agent: Agent
+    kubelet: KubeletConfig
+    runtime: ProcessRuntime | None
+    plugins: DevicePlugins
+    pod_resources: PodResources
+    manifests: ManifestDirectory | None
+    first: list[Effect]
+    notes: tuple[str, ...] = ()
+
+
+def read_config(path: Path | None) -> AgentConfig:
+    """The configuration in a file, or what suits every machine."""
+    if path is None:
+        return AgentConfig()
+    return load(_bytes(path), source=str(path), read=lambda name: _bytes(Path(name)))
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(CONFIG_BYTES_MAX + 1)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(data) > CONFIG_BYTES_MAX:
+        raise ConfigError(f"{path}: found more than {CONFIG_BYTES_MAX} bytes")
+    return data
+
+
+def setup_of(config: AgentConfig, machine: Machine) -> tuple[AgentSetup, KubeletConfig]:
+    """What stays the same while the agent runs; StartError or ConfigError if it cannot start."""
+    kubelet = config.kubelet or default_config(machine)
+    settings = host_settings(kubelet, machine, version=config.version, fidelity=config.fidelity)
+    info = machine_info(machine)
+    setup = AgentSetup(
+        hosts.build(settings, info),
+        node_fit.allocatable(settings, info),
+        backoff_seconds=config.backoff_seconds,
+        pods_max=config.pods_max,
+        declared={item.resource: item.on(machine) for item in config.devices},
+    )
+    return setup, kubelet
+
+
+async def assembled(options: Options, now: Callable[[], float] = time.time) -> Parts:
+    """An agent that has taken up what was saved and what still runs."""
+    machine = discovery.discover(options.machine)
+    config = read_config(options.config)
+    setup, kubelet = setup_of(config, machine)
+    files = StateDirectory(options.state_dir)
+    files.prepare()
+    runtime, bridge = _runtime(options, config, setup, kubelet)
+    running, ended = processes.split(await runtime.adopt()) if runtime else ([], [])
+    state, effects = recovered(
+        setup,
+        **restored(files, setup),
+        alive={(r.pod_uid, r.container): r.pid for r in running},
+        ended={(e.pod_uid, e.container): Ended(e.attempt, e.code, e.message) for e in ended},
+        now=now(),
+    )
+    state = _with_declared(setup, state, now())
+    agent: Agent
+
+    def told(event: PluginEvent) -> None:
+        _plugin_event(agent, event, now())
+
+    plugins = DevicePlugins(options.state_dir / "device-plugins", told)
+    agent = Agent(setup, machine, files, bridge, plugins, now)
+    agent.begin(state)
+    notes = runtime.notes if runtime else ("decides only: no containers are run",)
+    return Parts(
+        agent,
+        kubelet,
+        runtime,
+        plugins,
+        PodResources(
+            options.state_dir / "pod-resources" / "kubelet.sock",
+            lambda: snapshot(setup.host, agent.state.host),
+        ),
+        _manifests(options),
+        effects,
+        notes,
+    )
+
+
+def _manifests(options: Options) -> ManifestDirectory | None:
+    if options.pods_dir is None:
+        return None
+    if not options.pods_dir.is_dir():
+        raise ConfigError(f"{options.pods_dir}: found no directory, expected one of manifests")
+    return ManifestDirectory(options.pods_dir, options.host_name)
+
+
+def _runtime(
+    options: Options, config: AgentConfig, setup: AgentSetup, kubelet: KubeletConfig
+) -> tuple[ProcessRuntime | None, Runtime]:
+    logs = options.state_dir / "logs"
+    if options.runtime == "none":
+        return None, DecideOnly(logs)
+    quota = QuotaRule(
+        enforced=kubelet.cpu_cfs_quota, period_us=kubelet.cpu_cfs_quota_period_ns // 1000
+    )
+    runtime = ProcessRuntime(options.state_dir, _cgroups(options, config))
+    bridge = processes.Processes(runtime, setup.host.settings, logs, quota)
+    return runtime, bridge
+
+
+def _cgroups(options: Options, config: AgentConfig) -> CgroupTree | None:
+    """The host's cgroups where we may use them: as root."""
+    if os.geteuid() != 0:
+        return None
+    mountinfo = Path("/proc/self/mountinfo").read_text()
+    return CgroupTree.detect(options.cgroup_root, mountinfo, config.cgroup_parent)
+
+
+class _Restored(TypedDict):
+    cpu: CpuState | None
+    memory: MemoryState | None
+    saved_devices: SavedDevices | None
+    pods: dict[str, AgentPod]
+
+
+def restored(files: StateDirectory, setup: AgentSetup) -> _Restored:
+    """What the state files say; CorruptCheckpointError with the kubelet's words if they are bad."""
+    settings = setup.host.settings
+    cpu = files.read(cpu_checkpoint.FILE_NAME)
+    memory = files.read(memory_checkpoint.FILE_NAME)
+    held = files.read(device_checkpoint.FILE_NAME)
+    pods = files.read(saved.FILE_NAME)
+    root = files.root
+    found: _Restored = {"cpu": None, "memory": None, "saved_devices": None, "pods": {}}
+    if cpu is not None:
+        path = str(root / cpu_checkpoint.FILE_NAME)
+        found["cpu"] = cpu_checkpoint.decode(cpu, settings, path=path)
+    if memory is not None:
+        path = str(root / memory_checkpoint.FILE_NAME)
+        found["memory"] = memory_checkpoint.decode(memory, settings, path=path)
+    if held is not None:
+        found["saved_devices"] = device_holdings.saved_of(device_checkpoint.decode(held))
+    if pods is not None:
+        found["pods"] = saved.load(pods, path=str(root / saved.FILE_NAME))
+    return found
+
+
+def _with_declared(setup: AgentSetup, state: AgentState, now: float) -> AgentState:
+    for resource, found in setup.declared.items():
+        event = DevicesReported(resource, found, now, is_plugin=False)
+        state, _ = step(setup, state, event)
+    return state
+
+
+def _plugin_event(agent: Agent, event: PluginEvent, now: float) -> None:
+    match event:
+        case PluginReported(resource, found, has_preferred, prestart):
+            agent.tell(
+                DevicesReported(
+                    resource,
+                    found,
+                    now,
+                    has_preferred=has_preferred,
+                    needs_prestart=prestart,
+                )
+            )
+        case PluginGone(resource) | PluginForgotten(resource):
+            agent.tell(DevicesGone(resource, now))
+        case _:
+            log.info("device_plugin", what=str(event))
+
+
+# Running.
+
+
+async def run(parts: Parts, *beside: Coroutine[None, None, None]) -> None:
+    """Runs an agent and what is given beside it until SIGTERM or SIGINT. Containers go on."""
+    agent = parts.agent
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    known = [
+        name for name in agent.state.host.devices.resources if name not in agent.setup.declared
+    ]
+    await parts.plugins.start(known)
+    await parts.pod_resources.start()
+    period = max(parts.kubelet.cpu_reconcile_period_ns / 1e9, 0.1)
+    work = [
+        agent.run(parts.first),
+        agent.tick(),
+        agent.reconcile(period),
+        _watched(parts),
+        _ended(parts),
+        *beside,
+    ]
+    tasks = [loop.create_task(one) for one in work]
+    waiter = loop.create_task(stop.wait())
+    done, _ = await asyncio.wait([*tasks, waiter], return_when=asyncio.FIRST_COMPLETED)
+    await _stopped(parts, [*tasks, waiter])
+    for task in done:
+        if task is not waiter and task.exception() is not None:
+            raise task.exception()  # type: ignore[misc] # it is an exception, as just seen
+
+
+async def _stopped(parts: Parts, tasks: list[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await parts.agent.close()
+    await parts.plugins.stop()
+    await parts.pod_resources.stop()
+    if parts.runtime is not None:
+        parts.runtime.close()
+
+
+async def _watched(parts: Parts) -> None:
+    """Follows the directory of manifests; once it was read, all sources have spoken."""
+    agent, manifests = parts.agent, parts.manifests
+    first = True
+    while True:
+        if manifests is not None:
+            _look(agent, manifests, first=first)
+        if first:
+            agent.tell(SourcesReady(time.time()))
+            first = False
+        await asyncio.sleep(MANIFEST_SECONDS)
+
+
+def _look(agent: Agent, manifests: ManifestDirectory, *, first: bool) -> None:
+    try:
+        changes = manifests.changes()
+    except OSError as error:
+        log.warning("manifests_unreadable", directory=str(manifests.root), error=str(error))
+        return
+    for fault in changes.faults:
+        log.warning("manifest_refused", error=fault)
+    now = time.time()
+    for uid in changes.gone:
+        agent.tell(PodDeleted(uid, now))
+    for manifest in changes.new:
+        agent.tell(PodSubmitted(manifest.uid, manifest.record, manifest.source, now))
+    if first:
+        there = {manifest.uid for manifest in changes.new}
+        for uid, known in agent.state.pods.items():
+            if known.source.startswith("file:") and uid not in there:
+                agent.tell(PodDeleted(uid, now))
+
+
+async def _ended(parts: Parts) -> None:
+    """Tells the agent of every container that ends."""
+    if parts.runtime is None:
+        await asyncio.Event().wait()
+        return
+    async for ended in parts.runtime.exits():
+        message = "out of memory" if ended.oom_killed else ended.message
+        parts.agent.tell(
+            ContainerExited(
+                ended.pod_uid,
+                ended.container,
+                ended.attempt,
+                ended.code,
+                time.time(),
+                message,
+            )
+        )
+
+
+class DecideOnly:
+    """A runtime that runs nothing: for trying out decisions."""
+
+    def __init__(self, logs: Path) -> None:
+        self._logs = logs
+
+    async def start(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> int:
+        """Pretends that the container runs, under no process number."""
+        del pod, effect, extra
+        return 0
+
+    async def stop(self, uid: str, container: str, grace_seconds: float) -> None:
+        """Nothing runs, so nothing ends by itself either."""
+        del uid, container, grace_seconds
+
+    def pin(self, effects: Sequence[PinContainer]) -> None:
+        """Nothing is moved."""
+        del effects
+
+    def drift(self, effects: Sequence[PinContainer]) -> list[str]:
+        """Nothing drifts."""
+        del effects
+        return []
+
+    def forget(self, uid: str) -> None:
+        """Nothing was kept."""
+        del uid
+
+    def log_path(self, uid: str, container: str) -> Path:
+        """Where output would go."""
+        return self._logs / uid / f"{container}.log"
