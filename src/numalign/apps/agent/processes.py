@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +22,9 @@ from numalign.core.sets import CpuSet, NodeSet
 from numalign.core.settings import Settings
 from numalign.wire.pod_records import ContainerRecord
 
+# The interpreter that runs the agent, for containers that want one: commands may say $(NAME).
+PYTHON_VARIABLE: Final = "NUMALIGN_PYTHON"
+_REFERENCE: Final = re.compile(r"\$\$|\$\(([^)]*)\)")
 PATH_DEFAULT: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -50,12 +55,13 @@ class Processes:
         container = next(c for c in pod.pod.in_order if c.name == effect.container)
         own = [exclusive_cpus(pod.pod, c, self._settings) > 0 for c in pod.pod.in_order]
         is_own = exclusive_cpus(pod.pod, container, self._settings) > 0
+        env = _environment(pod, record, extra)
         return RunSpec(
             pod_uid=effect.uid,
             container=effect.container,
             attempt=effect.attempt,
-            argv=(*(record.command or ()), *(record.args or ())),
-            env=_environment(pod, record, extra),
+            argv=tuple(expanded(t, env) for t in (*(record.command or ()), *(record.args or ()))),
+            env=env,
             cwd=record.workingDir or "/",
             log_path=self.log_path(effect.uid, effect.container),
             cpus=CpuSet(effect.cpus),
@@ -118,13 +124,26 @@ def _records(pod: AgentPod) -> Iterable[ContainerRecord]:
 
 def _environment(pod: AgentPod, record: ContainerRecord, extra: Allocation) -> dict[str, str]:
     """The container's own variables win over those of device plugins."""
-    own = {item.name: item.value for item in record.env or ()}
-    return {
+    env = {
         "PATH": PATH_DEFAULT,
         "HOSTNAME": pod.pod.name,
+        PYTHON_VARIABLE: sys.executable,
         **extra.envs,
-        **own,
     }
+    for item in record.env or ():
+        env[item.name] = expanded(item.value, env)
+    return env
+
+
+def expanded(text: str, env: Mapping[str, str]) -> str:
+    """The text with $(NAME) replaced as Kubernetes does; unknown names stay, $$ is a dollar."""
+    return _REFERENCE.sub(lambda m: _replaced(m, env), text)
+
+
+def _replaced(match: re.Match[str], env: Mapping[str, str]) -> str:
+    if match[0] == "$$":
+        return "$"
+    return env.get(match[1], match[0])
 
 
 def split(found: Iterable[Running | Exited]) -> tuple[list[Running], list[Exited]]:
