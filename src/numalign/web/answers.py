@@ -1,0 +1,99 @@
+"""What leaves the API: JSON, problems as JSON, and streams that end when nobody listens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+JSON_TYPE: Final = "application/json"
+
+
+class ProblemError(Exception):
+    """A request that gets no for an answer: a status code, a reason in one word, and a sentence."""
+
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        error: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        **extra: object,
+    ) -> None:
+        super().__init__(error)
+        self.status = status
+        self.reason = reason
+        self.error = error
+        self.headers = headers
+        self.extra = extra
+
+
+def json_answer(
+    value: object, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """A value as JSON."""
+    content = msgspec.json.encode(value, enc_hook=str)
+    return Response(content, status, headers, media_type=JSON_TYPE)
+
+
+def problem_answer(problem: ProblemError) -> Response:
+    """A problem as JSON: always ``error`` and ``reason``, sometimes more."""
+    value = {"error": problem.error, "reason": problem.reason, **problem.extra}
+    return json_answer(value, problem.status, problem.headers)
+
+
+class Stream(Response):
+    """An answer whose parts come over time.
+
+    It ends with its parts, or as soon as the client has gone; ``release`` is called either way.
+    """
+
+    def __init__(
+        self, parts: AsyncIterator[bytes], media_type: str, release: Callable[[], None]
+    ) -> None:
+        super().__init__(media_type=media_type)
+        del self.headers["content-length"]
+        self._parts = parts
+        self._release = release
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Sends the parts."""
+        try:
+            head = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+            await send(head)
+            tasks = {
+                asyncio.create_task(self._pump(send)),
+                asyncio.create_task(_gone(receive)),
+            }
+            try:
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+            for task in done:
+                task.result()
+        finally:
+            self._release()
+
+    async def _pump(self, send: Send) -> None:
+        try:
+            async for part in self._parts:
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            close = getattr(self._parts, "aclose", None)
+            if close is not None:
+                with suppress(RuntimeError):
+                    await close()
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

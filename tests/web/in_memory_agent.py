@@ -1,0 +1,190 @@
+"""An agent in memory: the real ``step``, and a runtime in which every process starts and stops at
+once. It keeps to the same port as the real driver."""
+
+import asyncio
+import itertools
+import threading
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import SimpleNamespace
+
+from tests.core.hosts import settings
+
+from numalign.adapters.discovery import discover
+from numalign.apps.agent import events as ev
+from numalign.apps.agent.metrics import AgentMetrics
+from numalign.apps.agent.model import AgentSetup, AgentState, Allocation
+from numalign.apps.agent.step import step
+from numalign.core import host as hosts
+from numalign.core import node_fit
+from numalign.core.decisions import Trace
+from numalign.core.devices import Device
+from numalign.core.machine_info import machine_info
+from numalign.core.trace_view import as_data
+from numalign.web.server import serve
+
+TOKEN = "the-token"
+GPU = "example.com/gpu"
+
+
+class InMemoryAgent:
+    """Obeys AgentPort."""
+
+    def __init__(self, logs: Path, *, policy="single-numa-node", notes_max=8, **more):
+        self.machine = discover("2s:1n:4c:2t")
+        info = machine_info(self.machine)
+        configured = settings(policy, safe=True, reserved="0-1", **more)
+        built = hosts.build(configured, info)
+        self.setup = AgentSetup(built, node_fit.allocatable(configured, info), pods_max=300)
+        self.state = AgentState(hosts.cleaned(built, hosts.start(built)))
+        self.metrics = AgentMetrics(self.setup)
+        self.now = 1_900_000_000.0
+        self.problems = []
+        self.stubborn = set()  # names of pods whose processes do not end
+        self._decided = []
+        self._notes_max = notes_max
+        self._queues = {}
+        self._requests = itertools.count(1)
+        self._logs = logs
+        devices = tuple(Device(f"g{n}", (n % 2,)) for n in range(4))
+        self._tell(ev.DevicesReported(GPU, devices, self.now))
+        self._tell(ev.SourcesReady(self.now))
+
+    @property
+    def recent(self):
+        return [{**d, "trace": as_data(d["trace"])} for d in self._decided]
+
+    async def submit(self, record, *, source="api"):
+        await asyncio.sleep(0)
+        request = next(self._requests)
+        uid = record.metadata.uid
+        assert uid, "a pod has a uid before it is submitted"
+        return self._tell(ev.PodSubmitted(uid, record, source, self.now, request))
+
+    async def delete(self, uid):
+        await asyncio.sleep(0)
+        return self._tell(ev.PodDeleted(uid, self.now, next(self._requests)))
+
+    async def subscribe(self):
+        queue, lost = asyncio.Queue(self._notes_max), SimpleNamespace(count=0)
+        self._queues[queue] = lost
+        try:
+            while True:
+                note = await queue.get()
+                if lost.count:
+                    count, lost.count = lost.count, 0
+                    yield ev.Note("events_lost", {"count": count})
+                yield note
+        finally:
+            del self._queues[queue]
+
+    def log_path(self, uid, container):
+        return self._logs / f"{uid}_{container}.log"
+
+    def health(self):
+        return list(self.problems)
+
+    def exit(self, uid, container, code):
+        """Has a process end."""
+        attempt = self.state.pods[uid].containers[container].restarts
+        self._tell(ev.ContainerExited(uid, container, attempt, code, self.now))
+
+    def _tell(self, event):
+        answer = None
+        inbox = [event]
+        while inbox:
+            self.state, effects = step(self.setup, self.state, inbox.pop(0))
+            for effect in effects:
+                match effect:
+                    case ev.Answer():
+                        answer = effect
+                    case ev.StartContainer(uid, name, attempt, _, _):
+                        inbox.append(ev.ContainerStarted(uid, name, attempt, 4242, self.now))
+                    case ev.StopContainer(uid, name, _):
+                        pod = self.state.pods[uid]
+                        if pod.pod.name not in self.stubborn:
+                            attempt = pod.containers[name].restarts
+                            inbox.append(ev.ContainerExited(uid, name, attempt, 143, self.now))
+                    case ev.AllocateDevices(uid, name, resource, _):
+                        given = Allocation(response=b"x")
+                        inbox.append(ev.DevicesAllocated(uid, name, resource, given, self.now))
+                    case ev.Note():
+                        self.note(effect)
+        return answer
+
+    def note(self, note):
+        """Tells everybody, as the driver does."""
+        self.metrics.note(note, self.state)
+        if isinstance(note.values.get("trace"), Trace):
+            self._decided.append({"time": self.now, "outcome": note.event, **note.values})
+        for queue, lost in self._queues.items():
+            if queue.full():
+                queue.get_nowait()
+                lost.count += 1
+            queue.put_nowait(note)
+
+
+class Served:
+    """A served agent in a thread of its own, and the ways to it."""
+
+    def __init__(self, agent, socket, tcp, loop):
+        self.agent, self.socket, self.tcp, self._loop = agent, socket, tcp, loop
+
+    def call(self, function, *args):
+        """Runs a function in the agent's thread."""
+
+        async def run():
+            return function(*args)
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(10)
+
+
+@contextmanager
+def served(agent, directory, **more):
+    """The real servers around an agent, until the block ends."""
+    path = directory / "agent.sock"
+    up = threading.Event()
+    found = {}
+
+    async def run():
+        found["loop"] = asyncio.get_running_loop()
+        found["task"] = asyncio.current_task()
+
+        def started(addresses):
+            found["addresses"] = addresses
+            up.set()
+
+        with suppress(asyncio.CancelledError):
+            await serve(
+                agent,
+                unix_socket=path,
+                tcp=("127.0.0.1", 0),
+                token=TOKEN,
+                metrics=agent.metrics,
+                on_started=started,
+                **more,
+            )
+
+    thread = threading.Thread(target=lambda: asyncio.run(run()))
+    thread.start()
+    try:
+        assert up.wait(10), "the servers did not start"
+        yield Served(agent, path, found["addresses"][1], found["loop"])
+    finally:
+        found["loop"].call_soon_threadsafe(found["task"].cancel)
+        thread.join(10)
+        assert not thread.is_alive(), "the servers did not stop"
+
+
+def manifest(name="web", *, cpu="2", memory="1Gi", gpus=0, namespace="default", **more):
+    """A Guaranteed pod of one container."""
+    amounts = {"cpu": cpu, "memory": memory}
+    if gpus:
+        amounts[GPU] = str(gpus)
+    container = {"name": "main", "command": ["sleep", "1"], "resources": {"limits": amounts}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"containers": [{**container, **more}]},
+    }
