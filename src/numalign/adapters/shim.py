@@ -453,7 +453,18 @@ def drain(fd: int, stream: str, log: Log) -> None:
     log.add(stream, b"")
 
 
+def close_inherited() -> None:
+    """Closes what the agent did not mean for us, lest containers hold it open for ever."""
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
+        if int(name) > LOCK_FD:
+            try:  # noqa: SIM105
+                os.close(int(name))
+            except OSError:
+                pass  # the one of the listing itself
+
+
 if __name__ == "__main__":
+    close_inherited()
     os.set_inheritable(LOCK_FD, False)  # noqa: FBT003 it takes no keyword
     os.setsid()
     os.chdir("/")
