@@ -178,17 +178,23 @@ def test_nothing_runs_when_the_supervisor_dies_before_it_has_recorded_it(tmp_pat
             timeout=10,
             check=False,
         )
-    # All ends of its streams are closed by now, so the child has ended too.
     assert done.returncode != 0
     assert b"IsADirectoryError" in done.stderr
     assert not witness.exists()
 
 
+# Waits for the supervisor and then for all that it left behind.
 LAUNCH = """
-import os, sys
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
 os.dup2(int(sys.argv[1]), 3)
 if pid := os.fork():
-    sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    _, status = os.waitpid(pid, 0)
+    try:
+        while True:
+            os.wait()
+    except ChildProcessError:
+        sys.exit(os.waitstatus_to_exitcode(status))
 os.execv(sys.executable, [sys.executable, "-I", "-S", "-B", *sys.argv[2:]])
 """
 
