@@ -27,6 +27,13 @@ def state_directory(environ: Mapping[str, str] = os.environ, *, uid: int | None 
     return root / "numalign"
 
 
+def example_pods() -> Path:
+    """The example manifests: of the installed package, or of the checkout."""
+    package = Path(__file__).parents[1]
+    packaged = package / "_examples" / "pods"
+    return packaged if packaged.is_dir() else package.parents[1] / "examples" / "pods"
+
+
 def socket_path(directory: Path) -> Path:
     """The unix socket of the API."""
     return directory / SOCKET_NAME

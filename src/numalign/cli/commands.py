@@ -37,6 +37,17 @@ GROUPS: Final[tuple[tuple[str, tuple[Entry, ...]], ...]] = (
         ),
     ),
     (
+        "Run pods on this host",
+        (
+            Entry("up", "numalign.cli.up", "Run the agent on this host with a few example pods."),
+            Entry(
+                "agent",
+                "numalign.cli.agent",
+                "Run the node agent: admit pods, run and pin them, keep it true.",
+            ),
+        ),
+    ),
+    (
         "Set up",
         (
             Entry(

@@ -246,8 +246,15 @@ def _plugin_event(agent: Agent, event: PluginEvent, now: float) -> None:
 # Running.
 
 
-async def run(parts: Parts, *beside: Coroutine[None, None, None]) -> None:
-    """Runs an agent and what is given beside it until SIGTERM or SIGINT. Containers go on."""
+async def run(
+    parts: Parts,
+    *beside: Coroutine[None, None, None],
+    before_end: Coroutine[None, None, None] | None = None,
+) -> None:
+    """Runs an agent and what is given beside it until SIGTERM or SIGINT. Containers go on.
+
+    ``before_end`` is done while everything still runs.
+    """
     agent = parts.agent
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -270,6 +277,8 @@ async def run(parts: Parts, *beside: Coroutine[None, None, None]) -> None:
     tasks = [loop.create_task(one) for one in work]
     waiter = loop.create_task(stop.wait())
     done, _ = await asyncio.wait([*tasks, waiter], return_when=asyncio.FIRST_COMPLETED)
+    if before_end is not None:
+        await before_end
     await _stopped(parts, [*tasks, waiter])
     for task in done:
         if task is not waiter and task.exception() is not None:

@@ -1,0 +1,70 @@
+"""``numalign agent``: run the node agent on this host."""
+
+# ruff: noqa: PLC0415 - a command loads what it needs when it runs
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from numalign.cli.frame import examples, new_app
+from numalign.cli.options import MachineOption
+
+app = new_app()
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        help="A KubeletConfiguration, or an AgentConfiguration of ours. Without it: static CPU "
+        "and memory managers, best-effort, one reserved CPU.",
+        show_default=False,
+    ),
+]
+StateOption = Annotated[
+    Path | None,
+    typer.Option("--state-dir", help="Where state, logs and sockets are kept.", show_default=False),
+]
+ListenOption = Annotated[
+    str, typer.Option("--listen", help="Loopback address of the read-only API; '' for none.")
+]
+LISTEN_DEFAULT = "127.0.0.1:8421"
+
+
+@app.command(
+    epilog=examples(
+        "numalign agent --pods /etc/numalign/pods",
+        "numalign agent --config kubelet.yaml --listen 127.0.0.1:8421",
+        "numalign agent --runtime none --machine epyc-2s-nps4 --state-dir /tmp/try",
+    )
+)
+def agent(
+    config: ConfigOption = None,
+    pods: Annotated[
+        Path | None,
+        typer.Option("--pods", help="A directory of manifests to follow.", show_default=False),
+    ] = None,
+    state_dir: StateOption = None,
+    runtime: Annotated[
+        str, typer.Option(help="What runs containers: process, or none to decide only.")
+    ] = "process",
+    machine: MachineOption = None,
+    listen: ListenOption = LISTEN_DEFAULT,
+) -> int:
+    """Run the node agent: admit pods, run and pin them, keep it true.
+
+    It follows a directory of manifests and serves an API on a unix socket in the state directory.
+    Containers go on when it stops, and are taken up again when it starts.
+    """
+    from numalign.cli.agent_process import run_agent
+
+    return run_agent(
+        config=config,
+        pods=pods,
+        state_dir=state_dir,
+        runtime=runtime,
+        machine=machine,
+        listen=listen,
+        ends_pods=False,
+    )

@@ -1,0 +1,130 @@
+"""The process behind ``numalign agent`` and ``numalign up``: agent and API in one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from numalign.adapters import places
+from numalign.apps.agent.metrics import AgentMetrics
+from numalign.apps.agent.run import Options, Parts, assembled, run
+from numalign.core.errors import ConfigError, PeerError
+from numalign.web.server import serve
+
+LOCK_NAME: Final = "agent.lock"
+END_SECONDS_MAX: Final = 15.0
+RUNTIMES: Final = ("process", "none")
+
+
+def run_agent(
+    *,
+    config: Path | None,
+    pods: Path | None,
+    state_dir: Path | None,
+    runtime: str,
+    machine: str | None,
+    listen: str,
+    ends_pods: bool,
+) -> int:
+    """Runs an agent until it is told to stop; the exit code."""
+    if runtime not in RUNTIMES:
+        raise ConfigError(f"--runtime: found {runtime!r}, expected one of {', '.join(RUNTIMES)}")
+    tcp = _address(listen)
+    directory = (state_dir or places.state_directory()).absolute()
+    options = Options(directory, pods, config, machine, runtime)
+    _configure_logs()
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _alone(directory):
+        asyncio.run(_served(options, tcp, ends_pods=ends_pods))
+    return 0
+
+
+def _address(listen: str) -> tuple[str, int] | None:
+    if not listen:
+        return None
+    host, colon, port = listen.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise ConfigError(f"--listen: found {listen!r}, expected an address such as 127.0.0.1:8421")
+    return host.strip("[]"), int(port)
+
+
+def _configure_logs() -> None:
+    structlog.configure(
+        processors=[
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.add_log_level,
+            structlog.processors.LogfmtRenderer(key_order=("timestamp", "level", "event")),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+
+
+@contextlib.contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Holds the state directory for one agent."""
+    descriptor = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise PeerError(
+            f"{directory}: another agent runs with this state directory. "
+            "Stop it first, or give another one with --state-dir."
+        ) from error
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+async def _served(options: Options, tcp: tuple[str, int] | None, *, ends_pods: bool) -> None:
+    parts = await assembled(options)
+    metrics = AgentMetrics(parts.agent.setup)
+    parts.agent.on_note = lambda note: metrics.note(note, parts.agent.state)
+    for note in parts.notes:
+        print(f"note: {note}", file=sys.stderr)
+    api = serve(
+        parts.agent,
+        unix_socket=places.socket_path(options.state_dir),
+        tcp=tcp,
+        token=places.token_of(options.state_dir),
+        metrics=metrics,
+        on_started=lambda addresses: _say_where(options, addresses),
+    )
+    await run(parts, api, before_end=_end_pods(parts) if ends_pods else None)
+
+
+def _say_where(options: Options, addresses: Sequence[str]) -> None:
+    here = f" --socket {places.socket_path(options.state_dir)}"
+    if options.state_dir == places.state_directory():
+        here = ""
+    page = next((address for address in addresses if address.startswith("http")), None)
+    lines = [
+        f"The agent runs; its state is in {options.state_dir}",
+        f"  who sits where:   numalign get cpus{here}",
+        f"  pods:             numalign get pods{here}",
+        f"  why was it so:    numalign describe pod too-big{here}",
+    ]
+    if page:
+        lines.append(f"  in a browser:     {page}")
+    print("\n".join(lines), flush=True)
+
+
+async def _end_pods(parts: Parts) -> None:
+    """Ends every pod and waits until all are gone."""
+    agent = parts.agent
+    for uid in list(agent.state.pods):
+        await agent.delete(uid)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(END_SECONDS_MAX):
+            while agent.state.pods:
+                await asyncio.sleep(0.05)
