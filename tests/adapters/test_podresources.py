@@ -160,7 +160,7 @@ def _large() -> View:
     uses = tuple(DeviceUse("v/g", f"device-{i:060}", i % 8) for i in range(60))
     memory = (Block((0,), "memory", 1 << 30),)
     one = ContainerView("app", tuple(range(8)), memory, uses)
-    return View(tuple(PodView(f"pod-{i}", "default", apps=(one,)) for i in range(200)))
+    return View(tuple(PodView(f"pod-{i}", "default", apps=(one,)) for i in range(50)))
 
 
 def _unread_call() -> bytes:
@@ -193,9 +193,17 @@ def _unread_call() -> bytes:
     )
 
 
+async def refusal(client: Client) -> str:
+    try:
+        await client.list()
+    except grpc.aio.AioRpcError as exc:
+        return exc.details() or "without a word"
+    return ""
+
+
 def test_clients_that_never_read_are_given_up_and_others_are_served(monkeypatch):
-    monkeypatch.setattr(unix_grpc, "ANSWER_SECONDS_MAX", 0.3)
-    monkeypatch.setattr(unix_grpc, "CONNECTION_SECONDS_MAX", 1.0)
+    monkeypatch.setattr(unix_grpc, "ANSWER_SECONDS_MAX", 1.0)
+    monkeypatch.setattr(unix_grpc, "CONNECTION_SECONDS_MAX", 3.0)
     monkeypatch.setattr(unix_grpc, "CALLS_MAX", 4)
 
     async def work():
@@ -204,11 +212,10 @@ def test_clients_that_never_read_are_given_up_and_others_are_served(monkeypatch)
             for _, writer in deaf:
                 writer.write(_unread_call())
                 await writer.drain()
-            await asyncio.sleep(0.1)
-            with pytest.raises(grpc.aio.AioRpcError, match="Concurrent RPC limit exceeded"):
-                await client.list()
-            await asyncio.sleep(0.5)
-            assert len((await client.list()).pod_resources) == 200
+            while await refusal(client) != "Concurrent RPC limit exceeded!":
+                await asyncio.sleep(0.02)
+            while await refusal(client) != "":
+                await asyncio.sleep(0.02)
             for reader, writer in deaf:
                 await reader.read()  # to its end: the server closes the connection
                 writer.close()
