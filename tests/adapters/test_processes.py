@@ -43,11 +43,19 @@ NODE = NodeSet.parse(
 SOURCES = Path(__file__).parents[2] / "src"
 
 
+async def ended(state: Path) -> None:
+    """Ends what a test left running, also one that failed."""
+    runtime = ProcessRuntime(state, None)
+    for one in await runtime.adopt():
+        await runtime.stop(one.pod_uid, one.container, grace_seconds=0)
+
+
 @contextmanager
 def places(tmp_path: Path, kind: str) -> Iterator[Callable[[], ProcessRuntime]]:
     """Makes runtimes over the same state and groups, as an agent and its successors would."""
     if kind == "affinity":
         yield lambda: ProcessRuntime(tmp_path / "state", None)
+        asyncio.run(ended(tmp_path / "state"))
         return
     with real_tree() as tree:
         yield lambda: ProcessRuntime(tmp_path / "state", tree)

@@ -12,19 +12,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-import py_compile
 import signal
-import sys
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from numalign.adapters import proc_table
-from numalign.adapters import shim as shim_module
+from numalign.adapters import proc_table, process_drift, supervisors
 from numalign.adapters.cgroups import (
     CgroupTree,
     Placing,
@@ -41,15 +37,22 @@ from numalign.adapters.process_records import (
     run_directories,
     spec_items,
 )
+from numalign.adapters.process_values import (
+    Drift,
+    DriftKind,
+    Exited,
+    Expected,
+    Observed,
+    Running,
+)
 from numalign.core.cgroup_values import Limits
-from numalign.core.errors import ConfigError, PeerError
+from numalign.core.errors import PeerError
 from numalign.core.pod import Qos
 from numalign.core.sets import CpuSet, NodeSet
 
 CODE_UNKNOWN: Final = 255  # nobody is left who knows how it ended
 START_SECONDS_MAX: Final = 30.0
 KILL_SECONDS_MAX: Final = 30.0
-_POLL_SECONDS: Final = 0.005
 _SUPERVISORS: Final = "supervisors"
 
 __all__ = [
@@ -62,75 +65,6 @@ __all__ = [
     "RunSpec",
     "Running",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Running:
-    """A container that runs."""
-
-    pod_uid: str
-    container: str
-    attempt: int
-    pid: int
-    supervisor_pid: int
-    started_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Exited:
-    """A container that has ended, or could not be started (then ``message`` says why)."""
-
-    pod_uid: str
-    container: str
-    attempt: int
-    code: int
-    signal: int = 0
-    message: str = ""
-    started_ns: int | None = None
-    finished_ns: int | None = None
-    oom_killed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """What the kernel says about a container now."""
-
-    pids: frozenset[int]
-    cpus: CpuSet  # of all its processes together
-    mems: NodeSet
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
-    """What should be true of a running container; None: do not look."""
-
-    pod_uid: str
-    container: str
-    cpus: CpuSet
-    mems: NodeSet | None = None
-    limits: Limits | None = None
-
-
-class DriftKind(StrEnum):
-    """What is not as it should be."""
-
-    VALUE = "value"  # somebody changed a file of the cgroup
-    GONE = "gone"  # the cgroup is not there
-    ESCAPED = "escaped"  # a process is in another cgroup
-    AFFINITY = "affinity"  # a thread may run on CPUs that are not the container's
-
-
-@dataclass(frozen=True, slots=True)
-class Drift:
-    """One difference between what should be and what is."""
-
-    pod_uid: str
-    container: str
-    kind: DriftKind
-    where: str
-    expected: str
-    found: str
-    pid: int | None = None
 
 
 @dataclass(slots=True)
@@ -154,7 +88,7 @@ class ProcessRuntime:
         self.notes = self._notes(cgroups)
         self._runs = root / "runs"
         self._runs.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._shim = _compiled_shim(root)
+        self._shim = supervisors.compiled(root)
         self._watched: dict[tuple[str, str], _Watched] = {}
         self._exits: asyncio.Queue[Exited] = asyncio.Queue()
         self._burials: set[asyncio.Task[None]] = set()
@@ -194,7 +128,7 @@ class ProcessRuntime:
         except PeerError:
             directory.remove()
             raise
-        pid, report = self._spawned(directory, lock)
+        pid, report = supervisors.spawned(self._shim, directory, lock)
         return await self._started(directory, spec, pid, report)
 
     def _directory(self, spec: RunSpec) -> RunDirectory:
@@ -219,38 +153,12 @@ class ProcessRuntime:
             raise
         return tree.joins(group), tree.joins(_SUPERVISORS)
 
-    def _spawned(self, directory: RunDirectory, lock: int) -> tuple[int, int]:
-        """Starts a supervisor; gives its number and the pipe on which it reports."""
-        report, report_child = os.pipe()
-        errors = str(directory.path / "supervisor.err")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        try:
-            pid = os.posix_spawn(
-                sys.executable,
-                [sys.executable, "-I", "-S", "-B", str(self._shim), str(directory.path)],
-                {},
-                file_actions=[
-                    (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
-                    (os.POSIX_SPAWN_DUP2, report_child, shim_module.READY_FD),
-                    (os.POSIX_SPAWN_OPEN, 2, errors, flags, 0o600),
-                    (os.POSIX_SPAWN_DUP2, lock, shim_module.LOCK_FD),
-                ],
-            )
-        except OSError as error:
-            os.close(report)
-            directory.remove()
-            raise PeerError(f"{sys.executable}: the supervisor cannot be run: {error}") from error
-        finally:
-            os.close(report_child)
-            os.close(lock)
-        return pid, report
-
     async def _started(
         self, directory: RunDirectory, spec: RunSpec, pid: int, report: int
     ) -> Running | Exited:
         handle = os.pidfd_open(pid)  # our own child, so the number is still its
         try:
-            text = await asyncio.wait_for(_first_words(report), START_SECONDS_MAX)
+            text = await asyncio.wait_for(supervisors.first_words(report), START_SECONDS_MAX)
         except TimeoutError:
             text = ""
             signal.pidfd_send_signal(handle, signal.SIGKILL)
@@ -258,8 +166,8 @@ class ProcessRuntime:
             os.close(report)
         record, run = directory.record, directory.run
         if not text or record is None or run is None:
-            await asyncio.wait_for(_readable(handle), KILL_SECONDS_MAX)
-            _reaped(handle)
+            await asyncio.wait_for(supervisors.readable(handle), KILL_SECONDS_MAX)
+            supervisors.reaped(handle)
             os.close(handle)
             said = directory.complaint or f"no word within {START_SECONDS_MAX:g} s"
             await self._emptied(container_group(spec.qos, spec.pod_uid, spec.container))
@@ -283,7 +191,7 @@ class ProcessRuntime:
 
     def _supervisor_ended(self, watched: _Watched) -> None:
         asyncio.get_running_loop().remove_reader(watched.handle)
-        _reaped(watched.handle)
+        supervisors.reaped(watched.handle)
         os.close(watched.handle)
         if watched.directory.exit is None:
             # It was killed. Its container must not go on without anyone to tell how it ends.
@@ -363,16 +271,16 @@ class ProcessRuntime:
             await self._emptied(container_group(record.qos, record.pod_uid, record.container))
             return
         deadline = time.monotonic() + KILL_SECONDS_MAX
-        while pids := _family(proc_table.processes(), run):
+        while pids := supervisors.family(proc_table.processes(), run):
             for pid in pids:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            await _pause(deadline, f"processes {sorted(pids)}")
+            await supervisors.pause(deadline, f"processes {sorted(pids)}")
 
     async def _emptied(self, group: str) -> None:
         deadline = time.monotonic() + KILL_SECONDS_MAX
         while self.cgroups is not None and (pids := self.cgroups.kill(group)):
-            await _pause(deadline, f"processes {sorted(pids)} in {group}")
+            await supervisors.pause(deadline, f"processes {sorted(pids)} in {group}")
 
     # Placing.
 
@@ -409,7 +317,7 @@ class ProcessRuntime:
                 f"change that to {placing.mems}. Restart the container."
             )
         if placing.cpus is not None:
-            proc_table.set_affinity(_family(table, watched.run), placing.cpus)
+            proc_table.set_affinity(supervisors.family(table, watched.run), placing.cpus)
 
     def pin_supervisors(self, cpus: CpuSet) -> None:
         """Keeps the supervisors on these CPUs, away from those that containers have alone."""
@@ -434,11 +342,11 @@ class ProcessRuntime:
             raise PeerError(f"container {name} of pod {uid} does not run")
         return watched
 
-    def _pids(self, watched: _Watched, table: list[proc_table.Process] | None = None) -> set[int]:
+    def _pids(self, watched: _Watched) -> set[int]:
         if self.cgroups is not None:
             record = watched.record
             return self.cgroups.pids(container_group(record.qos, record.pod_uid, record.container))
-        return _family(table if table is not None else proc_table.processes(), watched.run)
+        return supervisors.family(proc_table.processes(), watched.run)
 
     def observed(self, uid: str, name: str) -> Observed:
         """What the kernel says about a running container now."""
@@ -469,42 +377,12 @@ class ProcessRuntime:
         for one in expected:
             watched = self._watched.get((one.pod_uid, one.container))
             if watched is not None:
-                found += self._group_drift(one, watched, table)
-                found += self._affinity_drift(one, watched, table)
-        return found
-
-    def _group_drift(
-        self, one: Expected, watched: _Watched, table: list[proc_table.Process]
-    ) -> list[Drift]:
-        if self.cgroups is None:
-            return []
-        key = one.pod_uid, one.container
-        group = container_group(watched.record.qos, *key)
-        if not self.cgroups.exists(group):
-            return [Drift(*key, DriftKind.GONE, group, "a cgroup", "nothing")]
-        found = [
-            Drift(*key, DriftKind.VALUE, str(d.path), d.expected, d.found)
-            for d in self.cgroups.differences(group, one.limits, Placing(one.cpus, one.mems))
-        ]
-        outside = self.cgroups.outside(group, _family(table, watched.run))
-        for pid in sorted(outside):
-            if proc_table.process(pid) is not None:
-                where = f"process {pid}"
-                found.append(Drift(*key, DriftKind.ESCAPED, where, group, "elsewhere", pid))
-        return found
-
-    def _affinity_drift(
-        self, one: Expected, watched: _Watched, table: list[proc_table.Process]
-    ) -> list[Drift]:
-        """Threads that may run elsewhere; one that keeps to fewer CPUs is in its right."""
-        found = []
-        for pid in sorted(self._pids(watched, table)):
-            for tid in proc_table.threads(pid):
-                now = proc_table.allowed(tid)
-                if now is not None and not now[0].issubset(one.cpus):
-                    text = str(one.cpus), str(now[0])
-                    key = one.pod_uid, one.container
-                    found.append(Drift(*key, DriftKind.AFFINITY, f"thread {tid}", *text, pid))
+                group = container_group(watched.record.qos, one.pod_uid, one.container)
+                known = supervisors.family(table, watched.run)
+                if self.cgroups is not None:
+                    found += process_drift.of_group(self.cgroups, group, one, known)
+                    known = self.cgroups.pids(group)
+                found += process_drift.of_affinity(one, known)
         return found
 
     def repair(self, expected: Iterable[Expected]) -> list[Drift]:
@@ -525,7 +403,7 @@ class ProcessRuntime:
                 self.cgroups.limit(group, one.limits)
             self.cgroups.place({group: Placing(one.cpus, one.mems)})
             outside = self.cgroups.outside(
-                group, pids | _family(proc_table.processes(), watched.run)
+                group, pids | supervisors.family(proc_table.processes(), watched.run)
             )
             for pid in outside:
                 if proc_table.process(pid) is not None:
@@ -556,12 +434,12 @@ class ProcessRuntime:
         # With exit.json on the disk nothing is left to wait for, even if its writer still lives.
         while directory.exit is None and directory.is_held():
             run = directory.run
-            handle = _supervisor_handle(run) if run else None
+            handle = supervisors.handle_of(run) if run else None
             if run and handle is not None:
                 self._watch(directory, record, run, handle, is_told=True)
                 return _running(record, run)
             # It is just starting, or just ending.
-            await _pause(deadline, f"the supervisor of {directory.path}")
+            await supervisors.pause(deadline, f"the supervisor of {directory.path}")
         if directory.exit is None and (run := directory.run):
             await self._killed_family(record, run)
         return self._exited(directory, record)
@@ -603,62 +481,3 @@ def _running(record: Record, run: Run) -> Running:
         supervisor_pid=run.supervisor,
         started_ns=run.started_ns,
     )
-
-
-def _supervisor_handle(run: Run) -> int | None:
-    """A handle on the very supervisor that wrote a record, not on who has its number now."""
-    try:
-        handle = os.pidfd_open(run.supervisor)
-    except ProcessLookupError:
-        return None
-    found = proc_table.process(run.supervisor)
-    if found is None or found.start != run.supervisor_start:
-        os.close(handle)
-        return None
-    return handle
-
-
-def _family(table: list[proc_table.Process], run: Run) -> set[int]:
-    """The processes of a run; none through a number that somebody else has by now."""
-    starts = {one.pid: one.start for one in table}
-    supervisor = run.supervisor if starts.get(run.supervisor) == run.supervisor_start else -1
-    child = run.child if starts.get(run.child, run.child_start) == run.child_start else -1
-    return proc_table.family(table, supervisor, child)
-
-
-def _reaped(handle: int) -> None:
-    """Collects a supervisor if it is our child; one from before a restart is init's."""
-    with suppress(ChildProcessError):
-        os.waitid(os.P_PIDFD, handle, os.WEXITED | os.WNOHANG)
-
-
-async def _pause(deadline: float, what: str) -> None:
-    if time.monotonic() > deadline:
-        raise PeerError(f"{what}: no end in sight. Look for a process in state D.", retry=True)
-    await asyncio.sleep(_POLL_SECONDS)
-
-
-async def _readable(fd: int) -> None:
-    loop = asyncio.get_running_loop()
-    ready = asyncio.Event()
-    loop.add_reader(fd, ready.set)
-    try:
-        await ready.wait()
-    finally:
-        loop.remove_reader(fd)
-
-
-async def _first_words(pipe: int) -> str:
-    await _readable(pipe)
-    return os.read(pipe, 4096).decode(errors="replace")
-
-
-def _compiled_shim(root: Path) -> Path:
-    """The supervisor's program, compiled once: doing it at each start costs 1.4 MB and 10 ms."""
-    source = Path(shim_module.__file__)
-    target = root / f"supervisor.{sys.implementation.cache_tag}.pyc"
-    try:
-        py_compile.compile(str(source), cfile=str(target), doraise=True)
-    except OSError as error:
-        raise ConfigError(f"{target}: cannot be written: {error}") from error
-    return target
