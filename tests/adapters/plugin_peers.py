@@ -175,11 +175,11 @@ async def stage(limits: Limits = LIMITS) -> AsyncIterator[Stage]:
                     await plugin.server.stop(None)
 
 
-def run(work: Coroutine[Any, Any, None]) -> None:
+def run(work: Coroutine[Any, Any, None], seconds: float = 20) -> None:
     """Runs a test to its end, within a time that no test may need."""
 
     async def bounded() -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(seconds):
             await work
 
     asyncio.run(bounded())
