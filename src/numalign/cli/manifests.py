@@ -1,0 +1,65 @@
+"""Manifests from files, directories and stdin, for commands that take -f."""
+
+# ruff: noqa: PLC0415 - a command loads what it needs when it runs
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from numalign.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from numalign.wire.pod_records import PodRecord
+
+FILE_BYTES_MAX: Final = 1024 * 1024
+FILES_MAX: Final = 10_000
+ENDINGS: Final = frozenset({".yaml", ".yml", ".json"})
+
+
+def read(places: list[str]) -> list[PodRecord]:
+    """All pods of these files and directories, - standing for stdin."""
+    from numalign.wire.pods import load_all
+
+    return [
+        record
+        for place in places
+        for source, data in _texts(place)
+        for record in load_all(data, source=source)
+    ]
+
+
+def _texts(place: str) -> list[tuple[str, bytes]]:
+    if place == "-":
+        return [("stdin", _bounded("stdin", sys.stdin.buffer.read(FILE_BYTES_MAX + 1)))]
+    path = Path(place)
+    try:
+        files = _files(path) if path.is_dir() else [path]
+        return [(str(file), _content(file)) for file in files]
+    except OSError as exc:
+        reason = exc.strerror or type(exc).__name__
+        raise ConfigError(f"{exc.filename or place}: cannot read it: {reason}.") from exc
+
+
+def _files(directory: Path) -> list[Path]:
+    found = sorted(
+        path
+        for path in directory.iterdir()
+        if path.suffix.lower() in ENDINGS and not path.name.startswith(".") and path.is_file()
+    )
+    if not found:
+        raise ConfigError(f"{directory}: found no file that ends in .yaml, .yml or .json.")
+    if len(found) > FILES_MAX:
+        raise ConfigError(f"{directory}: found {len(found)} files, expected at most {FILES_MAX}.")
+    return found
+
+
+def _content(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return _bounded(str(path), file.read(FILE_BYTES_MAX + 1))
+
+
+def _bounded(source: str, data: bytes) -> bytes:
+    if len(data) > FILE_BYTES_MAX:
+        raise ConfigError(f"{source}: found more than {FILE_BYTES_MAX} bytes.")
+    return data
