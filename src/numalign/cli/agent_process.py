@@ -16,7 +16,12 @@ import structlog
 from numalign.adapters import places
 from numalign.apps.agent.metrics import AgentMetrics
 from numalign.apps.agent.run import Options, Parts, assembled, run
-from numalign.core.errors import ConfigError, PeerError
+from numalign.core.errors import (
+    ConfigError,
+    CorruptCheckpointError,
+    PeerError,
+    StartError,
+)
 from numalign.web.server import serve
 
 LOCK_NAME: Final = "agent.lock"
@@ -42,8 +47,17 @@ def run_agent(
     options = Options(directory, pods, config, machine, runtime)
     _configure_logs()
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _alone(directory):
-        asyncio.run(_served(options, tcp, ends_pods=ends_pods))
+    try:
+        with alone(directory):
+            asyncio.run(_served(options, tcp, ends_pods=ends_pods))
+    except (StartError, CorruptCheckpointError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        print(
+            f"hint: `numalign state check --state-dir {directory}` says what would change, "
+            "`numalign state reset --dry-run` what a clean start would remove",
+            file=sys.stderr,
+        )
+        return 1
     return 0
 
 
@@ -69,7 +83,7 @@ def _configure_logs() -> None:
 
 
 @contextlib.contextmanager
-def _alone(directory: Path) -> Iterator[None]:
+def alone(directory: Path) -> Iterator[None]:
     """Holds the state directory for one agent."""
     descriptor = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -45,6 +45,30 @@ GROUPS: Final[tuple[tuple[str, tuple[Entry, ...]], ...]] = (
                 "numalign.cli.agent",
                 "Run the node agent: admit pods, run and pin them, keep it true.",
             ),
+            Entry("state", "numalign.cli.state", "Look at, and clear, what the agent has saved."),
+        ),
+    ),
+    (
+        "Work with the agent",
+        (
+            Entry("apply", "numalign.cli.apply", "Have the pods of manifests admitted and run."),
+            Entry("delete", "numalign.cli.delete", "End pods and give back what they hold."),
+            Entry(
+                "get",
+                "numalign.cli.get",
+                "Show pods, CPUs, memory or devices, and who sits where.",
+            ),
+            Entry(
+                "describe",
+                "numalign.cli.describe",
+                "Show all about a pod: how it fares, where it sits and why.",
+            ),
+            Entry(
+                "logs",
+                "numalign.cli.logs",
+                "Print what a container has written to its stdout and stderr.",
+            ),
+            Entry("top", "numalign.cli.top", "Watch NUMA nodes and pods in the terminal."),
         ),
     ),
     (

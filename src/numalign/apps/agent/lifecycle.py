@@ -41,7 +41,7 @@ Next = tuple[AgentState, list[Effect]]
 def advanced(setup: AgentSetup, state: AgentState, uid: str, now: float) -> Next:
     """Starts whatever of a pod can be started now."""
     known = state.pods[uid]
-    if known.is_terminal or known.deleting or known.awaited:
+    if known.is_terminal or known.deleting or known.awaited or uid not in state.host.pods:
         return state, []
     effects: list[Effect] = []
     for container in _due(known, now):

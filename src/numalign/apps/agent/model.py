@@ -23,6 +23,7 @@ class Phase(StrEnum):
     FAILED = "Failed"
 
 
+WAITING_FOR_PLUGIN: Final = "WaitingForDevicePlugin"
 TERMINAL: Final = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 
 
@@ -77,6 +78,11 @@ class AgentPod:
     allocations: Mapping[DeviceKey, Allocation] = field(default_factory=dict)
 
     @property
+    def waits_for_plugin(self) -> bool:
+        """Whether no decision was made yet, because a device plugin is not back."""
+        return self.phase is Phase.PENDING and self.reason == WAITING_FOR_PLUGIN
+
+    @property
     def is_terminal(self) -> bool:
         """Whether it will never run again."""
         return self.phase in TERMINAL
@@ -112,6 +118,7 @@ class AgentState:
     host: HostState
     pods: Mapping[str, AgentPod] = field(default_factory=dict)  # by uid, oldest first
     sources: Mapping[str, DeviceSource] = field(default_factory=dict)  # by resource
+    started_at: float = 0.0  # when this run of the agent began
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +132,8 @@ class AgentSetup:
     backoff_reset_seconds: float = 600.0  # a run this long makes the next back-off short again
     grace_seconds_max: float = 600.0
     pods_max: int = 1_000  # active and ended ones together
+    # How long after a start a pod waits for a device plugin that was there before.
+    plugin_grace_seconds: float = 60.0
     declared: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
 
 

@@ -60,7 +60,7 @@ def recovered(
     )
     known = {uid: _with_processes(uid, pod, alive, ended, now) for uid, pod in pods.items()}
     active = {uid: p.pod for uid, p in known.items() if _holds(p)}
-    state = AgentState(replace(started, pods=active), known)
+    state = AgentState(replace(started, pods=active), known, started_at=now)
     effects: list[Effect] = []
     for uid in active:
         state, more = _readmitted(setup, state, uid)
@@ -78,7 +78,7 @@ def recovered(
 
 def _holds(pod: AgentPod) -> bool:
     """Whether a pod may still hold something: one that has ended does until all is quiet."""
-    return any(pod.alive()) or not (pod.is_terminal or pod.deleting)
+    return any(pod.alive()) or not (pod.is_terminal or pod.deleting or pod.waits_for_plugin)
 
 
 def _with_processes(

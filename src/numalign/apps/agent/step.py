@@ -32,6 +32,7 @@ from numalign.apps.agent.events import (
     Tick,
 )
 from numalign.apps.agent.model import (
+    WAITING_FOR_PLUGIN,
     AgentPod,
     AgentSetup,
     AgentState,
@@ -74,7 +75,9 @@ def step(setup: AgentSetup, state: AgentState, event: Event) -> Next:
             state = replace(state, host=ready)
             return state, [Save(), *lifecycle.moved(setup, before, state)]
         case Tick(now):
-            return lifecycle.ticked(setup, state, now)
+            state, effects = _retried(setup, state, now)
+            state, more = lifecycle.ticked(setup, state, now)
+            return state, effects + more
         case _:
             assert_never(event)
 
@@ -96,6 +99,9 @@ def _submitted(setup: AgentSetup, state: AgentState, event: PodSubmitted) -> Nex
         text = f"found {len(state.pods)} pods, expected fewer than {setup.pods_max}"
         return state, _answered(event, "OutOfpods", f"{text}; delete some that have ended")
     pod = core_pod(event.record, uid=event.uid)
+    missing = _plugins_awaited(setup, state, pod, event.now)
+    if missing:
+        return _deferred(state, event, pod, missing)
 
     def preferred(
         resource: str, offered: tuple[str, ...], must: tuple[str, ...], count: int
@@ -127,6 +133,43 @@ def _submitted(setup: AgentSetup, state: AgentState, event: PodSubmitted) -> Nex
             return _refused(setup, state, state.host, event, words, trace)
         case _:
             assert_never(decision)
+
+
+def _plugins_awaited(setup: AgentSetup, state: AgentState, pod: Pod, now: float) -> list[str]:
+    """Resources of the pod whose plugin was there before a restart and is not back yet."""
+    if now - state.started_at >= setup.plugin_grace_seconds:
+        return []
+    known = state.host.devices.resources
+    wanted = {name for container in pod.in_order for name in container.limits}
+    return sorted(name for name in wanted if name in known and name not in state.sources)
+
+
+def _deferred(state: AgentState, event: PodSubmitted, pod: Pod, missing: list[str]) -> Next:
+    """Keeps a pod without a decision until its device plugin is back, or long enough."""
+    new = AgentPod(
+        event.record,
+        pod,
+        event.source,
+        event.now,
+        reason=WAITING_FOR_PLUGIN,
+        message=f"waiting for the device plugins of {', '.join(missing)}",
+        containers={c.name: ContainerStatus() for c in pod.in_order},
+    )
+    state = replace(state, pods={**state.pods, event.uid: new})
+    note = Note("pod_deferred", {**_named(pod), "resources": missing})
+    return state, [Save(), *_answers(event.request, new, event.uid), note]
+
+
+def _retried(setup: AgentSetup, state: AgentState, now: float) -> Next:
+    """Decides about pods that waited for a plugin, where that is possible by now."""
+    effects: list[Effect] = []
+    for uid, known in list(state.pods.items()):
+        if known.waits_for_plugin and not _plugins_awaited(setup, state, known.pod, now):
+            others = {key: pod for key, pod in state.pods.items() if key != uid}
+            event = PodSubmitted(uid, known.record, known.source, now)
+            state, more = _submitted(setup, replace(state, pods=others), event)
+            effects += more
+    return state, effects
 
 
 def totals(setup: AgentSetup, state: HostState, pod: Pod) -> dict[str, int]:
@@ -199,8 +242,10 @@ def _refused(
         message=f"Pod was rejected: {message}",
         containers={c.name: ContainerStatus() for c in pod.in_order},
     )
-    state = AgentState(
-        host.cleaned(setup.host, after), {**state.pods, event.uid: new}, state.sources
+    state = replace(
+        state,
+        host=host.cleaned(setup.host, after),
+        pods={**state.pods, event.uid: new},
     )
     values = {**_named(pod), "reason": reason, "message": message, "trace": trace}
     note = Note("pod_rejected", values)
@@ -232,14 +277,14 @@ def _reported(setup: AgentSetup, state: AgentState, event: DevicesReported) -> N
     resource = devices.device_resource(event.devices, has_preferred=event.has_preferred)
     found = devices.with_reported(state.host.devices, event.resource, resource)
     source = DeviceSource(event.is_plugin, event.has_preferred, event.needs_prestart)
-    state = AgentState(
-        replace(state.host, devices=found),
-        state.pods,
-        {**state.sources, event.resource: source},
+    state = replace(
+        state,
+        host=replace(state.host, devices=found),
+        sources={**state.sources, event.resource: source},
     )
     counts = {"devices": len(resource.ids), "healthy": resource.healthy.bit_count()}
     note = Note("devices_reported", {"resource": event.resource, **counts})
-    state, effects = lifecycle.ticked(setup, state, event.now)
+    state, effects = _retried(setup, state, event.now)
     return state, [Save(), note, *effects]
 
 
