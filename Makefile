@@ -19,8 +19,8 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(STAMP)
 
-run: setup ## Show this host as numalign sees it
-	$(BIN)/numalign topology
+run: setup ## Run the agent on this host with a few example pods
+	$(BIN)/numalign up --state-dir "$${TMPDIR:-/tmp}/numalign-run-$$(id -u)"
 
 test: setup ## Run all tests that need nothing but this checkout
 	$(BIN)/python -m pytest -m "not e2e"
