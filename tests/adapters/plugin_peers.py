@@ -18,6 +18,7 @@ from numalign.adapters.device_plugins import DevicePlugins
 from numalign.adapters.plugin_endpoint import Limits
 from numalign.core.device_events import PluginEvent
 from numalign.wire._generated import deviceplugin_v1beta1_pb2 as pb
+from numalign.wire._generated.pluginregistration_v1_pb2 import PluginInfo, RegistrationStatus
 
 # Short enough for a quick test, long enough for a busy machine.
 LIMITS = Limits(
@@ -53,6 +54,8 @@ class Plugin:
     answers: dict[str, Callable[[bytes], Awaitable[bytes]]] = field(default_factory=dict)
     asked: list[tuple[str, bytes]] = field(default_factory=list)
     stream: Callable[[Any], Awaitable[None]] | None = None
+    info: PluginInfo | None = None  # for the plugin watcher
+    told: list[tuple[bool, str]] = field(default_factory=list)  # by the plugin watcher
     server: grpc.aio.Server | None = None  # kept: a server that nobody holds is shut down
 
     async def _unary(self, method: str, request: bytes, context: Any) -> bytes:
@@ -73,6 +76,15 @@ class Plugin:
             await context.write(message)
         return None
 
+    async def _get_info(self, _: bytes, context: Any) -> bytes:
+        assert self.info is not None
+        return self.info.SerializeToString()
+
+    async def _notify(self, request: bytes, _: Any) -> bytes:
+        status = RegistrationStatus.FromString(request)
+        self.told.append((status.plugin_registered, status.error))
+        return b""
+
     async def serve(self, path: Path) -> grpc.aio.Server:
         def unary(method: str) -> Any:
             async def handle(request: bytes, context: Any) -> bytes:
@@ -86,6 +98,11 @@ class Plugin:
         server = grpc.aio.server(options=[("grpc.max_send_message_length", -1)])
         handlers = grpc.method_handlers_generic_handler("v1beta1.DevicePlugin", methods)
         server.add_generic_rpc_handlers((handlers,))
+        if self.info is not None:
+            asked = {"GetInfo": self._get_info, "NotifyRegistrationStatus": self._notify}
+            found = {k: grpc.unary_unary_rpc_method_handler(v) for k, v in asked.items()}
+            watched = grpc.method_handlers_generic_handler("pluginregistration.Registration", found)
+            server.add_generic_rpc_handlers((watched,))
         path.unlink(missing_ok=True)
         server.add_insecure_port(f"unix:{path}")
         await server.start()

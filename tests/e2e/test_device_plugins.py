@@ -18,6 +18,7 @@ from tests.adapters.plugin_peers import Heard, run, short_directory
 from tests.e2e.peers.build import NUMA_PLUGIN, SAMPLE, Peer, built
 
 from numalign.adapters.device_plugins import DevicePlugins
+from numalign.adapters.plugin_watcher import PluginWatcher
 from numalign.core.device_allocation import DeviceNode, Mount
 from numalign.core.device_events import (
     PluginGone,
@@ -243,6 +244,32 @@ def test_a_go_plugin_registers_again_after_our_restart() -> None:
                 await go.said("socket gone")
                 assert (await second.next(PluginReported)).devices == (Device("g0", (0,)),)
                 await again.stop()
+
+    run(work())
+
+
+def test_a_go_plugin_in_the_watched_directory_is_found_told_and_let_go() -> None:
+    async def work() -> None:
+        async with ours() as (directory, plugins, heard):
+            registry = directory / "r"
+            watcher = PluginWatcher(registry, plugins, heard, look_seconds=0.05)
+            await watcher.start()
+            async with numa_plugin(registry, GPU, "-watched", "g0=0") as go:
+                assert (await heard.next(PluginReported)).devices == (Device("g0", (0,)),)
+                assert (await go.said("notified"))["registered"] is True
+                await plugins.allocate(GPU, ["g0"])
+                (registry / "vendor.com_gpu.sock").unlink()
+                await heard.next(PluginGone)
+                await go.said("watch ended")
+            async with numa_plugin(registry, "kubernetes.io/gpu", "-watched", "g0=0") as go:
+                told = await go.said("notified")
+                assert told == {
+                    "event": "notified",
+                    "registered": False,
+                    "error": "invalid name of device plugin socket: "
+                    'the ResourceName "kubernetes.io/gpu" is invalid',
+                }
+            await watcher.stop()
 
     run(work())
 

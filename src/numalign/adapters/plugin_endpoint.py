@@ -53,7 +53,7 @@ class Endpoint:
     ) -> None:
         self.resource = resource
         self.path = path
-        self.inode = path.stat().st_ino
+        self._identity = unix_grpc.identity(path.stat())
         self.options = wire.Options(has_preferred=False, prestart=False)
         self.newest: wire.DeviceList | None = None
         self.is_stopped = False
@@ -84,7 +84,7 @@ class Endpoint:
     def is_same_server(self) -> bool:
         """Whether the socket file is still the one that was dialled."""
         try:
-            return self.path.stat().st_ino == self.inode
+            return unix_grpc.identity(self.path.stat()) == self._identity
         except OSError:
             return False
 

@@ -27,8 +27,10 @@ ANSWER_SECONDS_MAX: Final = 10.0  # for a client to take its answer
 CONNECTION_SECONDS_MAX: Final = 300.0  # clients connect again by themselves
 STOP_SECONDS: Final = 0.5  # for open calls to end when a server stops
 
+Channel = grpc.aio.Channel
 Options = Sequence[tuple[str, int | str]]
 Answer = Callable[[bytes], Awaitable[bytes]]
+Identity = tuple[int, int]
 
 # Codes that say nothing about the request itself: the same call may work in a moment.
 _PASSING: Final = frozenset(
@@ -61,6 +63,14 @@ def address(path: Path) -> str:
     return f"unix:{quote(str(path))}"
 
 
+def identity(status: os.stat_result) -> Identity:
+    """What tells a socket file from another one that is made later under the same name.
+
+    The number alone is given out again at once; the time is that of bind, whatever chmod does.
+    """
+    return status.st_ino, status.st_mtime_ns
+
+
 def remove_sockets(directory: Path) -> None:
     """Removes every socket in a directory and leaves all other files alone."""
     for path in sorted(directory.iterdir()):
@@ -74,13 +84,13 @@ class Served:
 
     server: grpc.aio.Server
     path: Path
-    inode: int
+    identity: Identity
 
     async def stop(self) -> None:
         """Ends the server and removes its socket, unless another one has taken the name."""
         await self.server.stop(STOP_SECONDS)
         try:
-            if self.path.lstat().st_ino == self.inode:
+            if identity(self.path.lstat()) == self.identity:
                 self.path.unlink(missing_ok=True)
         except FileNotFoundError:
             pass
@@ -113,7 +123,7 @@ async def serve(path: Path, methods: dict[str, Answer], *, request_bytes_max: in
     except (OSError, RuntimeError) as exc:
         await server.stop(None)
         raise PeerError(f"{path}: cannot listen on this socket ({exc})") from exc
-    return Served(server, path, path.lstat().st_ino)
+    return Served(server, path, identity(path.lstat()))
 
 
 class _Handlers(grpc.GenericRpcHandler):

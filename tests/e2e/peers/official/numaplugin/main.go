@@ -1,9 +1,10 @@
 // numaplugin is a device plugin on the official generated API whose devices sit on NUMA nodes.
 //
-//	numaplugin DIR vendor.com/gpu [-prestart] [-socket NAME] g0=0 g1=1 g2=0,1 g3=
+//	numaplugin DIR vendor.com/gpu [-prestart] [-watched] [-socket NAME] g0=0 g1=1 g2=0,1 g3=
 //
 // Each device is NAME=NODES: several nodes, none (an empty list) or "-" for no topology at all. It
-// registers with DIR/kubelet.sock and does so again whenever that socket is made anew. Every line on
+// registers with DIR/kubelet.sock and does so again whenever that socket is made anew, or with -watched
+// waits for the plugin watcher to find its socket in DIR. Every line on
 // standard input is an order; every line on standard output is a JSON object about what happened:
 //
 //	health NAME healthy|sick     report the whole list with this device changed
@@ -33,12 +34,14 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	api "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	watcher "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
 type plugin struct {
 	api.UnimplementedDevicePluginServer
+	watcher.UnimplementedRegistrationServer
 	dir, resource, socket string
-	prestart              bool
+	prestart, watched     bool
 
 	mu      sync.Mutex
 	devices []*api.Device
@@ -130,6 +133,15 @@ func (p *plugin) PreStartContainer(_ context.Context, r *api.PreStartContainerRe
 	return &api.PreStartContainerResponse{}, nil
 }
 
+func (p *plugin) GetInfo(context.Context, *watcher.InfoRequest) (*watcher.PluginInfo, error) {
+	return &watcher.PluginInfo{Type: watcher.DevicePlugin, Name: p.resource, SupportedVersions: []string{api.Version}}, nil
+}
+
+func (p *plugin) NotifyRegistrationStatus(_ context.Context, s *watcher.RegistrationStatus) (*watcher.RegistrationStatusResponse, error) {
+	say(said{"event": "notified", "registered": s.PluginRegistered, "error": s.Error})
+	return &watcher.RegistrationStatusResponse{}, nil
+}
+
 func contains(all []string, one string) bool {
 	for _, s := range all {
 		if s == one {
@@ -188,6 +200,9 @@ func (p *plugin) serve() *grpc.Server {
 	}
 	server := grpc.NewServer()
 	api.RegisterDevicePluginServer(server, p)
+	if p.watched {
+		watcher.RegisterRegistrationServer(server, p)
+	}
 	go func() { _ = server.Serve(l) }()
 	return server
 }
@@ -226,22 +241,27 @@ func (p *plugin) rejoin(server *grpc.Server) *grpc.Server {
 
 func main() {
 	if len(os.Args) < 3 {
-		die(errors.New("usage: numaplugin DIR RESOURCE [-prestart] [-socket NAME] NAME=NODES..."))
+		die(errors.New("usage: numaplugin DIR RESOURCE [-prestart] [-watched] [-socket NAME] NAME=NODES..."))
 	}
 	p := &plugin{dir: os.Args[1], resource: os.Args[2], changed: make(chan struct{})}
 	p.socket = strings.ReplaceAll(p.resource, "/", "_") + ".sock"
 	words := os.Args[3:]
 	for len(words) > 0 && strings.HasPrefix(words[0], "-") {
-		if words[0] == "-prestart" {
+		switch words[0] {
+		case "-prestart":
 			p.prestart = true
-		} else {
+		case "-watched":
+			p.watched = true
+		default:
 			p.socket, words = words[1], words[1:]
 		}
 		words = words[1:]
 	}
 	p.devices = parsed(words)
 	server := p.serve()
-	p.register()
+	if !p.watched {
+		p.register()
+	}
 	orders := make(chan string)
 	go func() {
 		lines := bufio.NewScanner(os.Stdin)
@@ -274,7 +294,9 @@ func main() {
 				die(fmt.Errorf("unknown order %q", order))
 			}
 		case <-time.After(100 * time.Millisecond):
-			server = p.rejoin(server)
+			if !p.watched {
+				server = p.rejoin(server)
+			}
 		}
 	}
 }
