@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -524,6 +526,28 @@ def test_drift_is_found_and_repaired(
     run(work())
 
 
+def test_groups_without_a_record_are_removed_when_containers_are_found_again(
+    in_cgroups: Callable[[], ProcessRuntime], tmp_path: Path
+) -> None:
+    async def work() -> None:
+        runtime = in_cgroups()
+        await runtime.start(spec(tmp_path, "sleep", "300"))
+        tree = groups(runtime)
+        lost = container_group(Qos.BURSTABLE, "99", "lost")
+        for group in (lost, container_group(Qos.GUARANTEED, "1234", "lost")):
+            tree.make(group)
+        tree.place({lost: Placing(LAST, NODE)})
+        with subprocess.Popen(["sleep", "60"]) as stray:
+            tree.add(lost, stray.pid)
+            await in_cgroups().adopt()
+            assert stray.wait(5) == -9
+        assert tree.children("pod1234") == {"c-main"}
+        assert tree.children("burstable") == set()
+        await runtime.stop("1234", "main", grace_seconds=0)
+
+    run(work())
+
+
 def test_supervisors_are_kept_apart_from_containers(
     in_cgroups: Callable[[], ProcessRuntime], tmp_path: Path
 ) -> None:
@@ -640,3 +664,65 @@ def test_a_widened_affinity_is_seen_as_drift_and_repaired(tmp_path: Path) -> Non
     if len(HOST_CPUS) < 2:
         pytest.skip("needs two CPUs")
     run(work())
+
+
+# Killed at any moment.
+
+
+def marked(mark: str) -> set[int]:
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if mark.encode() in path.read_bytes():
+                found.add(int(path.parent.name))
+    return found
+
+
+def start_until_killed(runtime: ProcessRuntime, tmp_path: Path, mark: str, first: int) -> None:
+    """Starts one container after the other; never returns."""
+
+    async def work() -> None:
+        for number in range(first, first + 100):
+            name = f"c{number}"
+            log = tmp_path / "log"
+            await runtime.start(
+                spec(tmp_path, "sleep", "300", name=name, log_path=log, env={"MARK": mark})
+            )
+
+    try:
+        asyncio.run(work())
+    finally:
+        os._exit(1)
+
+
+def test_no_process_is_lost_however_early_its_owner_is_killed(
+    again: Callable[[], ProcessRuntime], tmp_path: Path
+) -> None:
+    mark = f"mark-{uuid.uuid4().hex}"
+    rng = random.Random(5)
+    seen = set()
+
+    async def adopted_all() -> None:
+        runtime = again()
+        found = await runtime.adopt()
+        running = {one.pid for one in found if isinstance(one, Running)}
+        await until(lambda: marked(mark) <= running)
+        for one in found:
+            seen.add(type(one))
+            await runtime.stop(one.pod_uid, one.container, grace_seconds=0)
+            runtime.remove(one.pod_uid, one.container)
+        assert marked(mark) == set()
+        assert list((tmp_path / "state/runs").iterdir()) == []
+        if runtime.cgroups is not None:
+            assert runtime.cgroups.children() == {"supervisors"}
+
+    for turn in range(8):
+        runtime = again()
+        pid = os.fork()
+        if not pid:
+            start_until_killed(runtime, tmp_path, mark, turn * 100)
+        time.sleep(rng.uniform(0.0, 0.12))
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        asyncio.run(adopted_all())
+    assert Running in seen

@@ -14,7 +14,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -424,7 +424,24 @@ class ProcessRuntime:
             if earlier is not None:
                 self._directory_of(earlier).remove()
             found[key] = await self._adopted(directory, record)
+        await self._swept(found.keys() | self._watched.keys())
         return list(found.values())
+
+    async def _swept(self, known: Set[tuple[str, str]]) -> None:
+        """Removes groups without a record, which we made just before we died."""
+        tree = self.cgroups
+        if tree is None:
+            return
+        for qos in Qos:
+            pods = [name for name in tree.children(qos_group(qos)) if name.startswith("pod")]
+            for uid in (name.removeprefix("pod") for name in pods):
+                pod = pod_group(qos, uid)
+                for name in (child.removeprefix("c-") for child in tree.children(pod)):
+                    if (uid, name) not in known:
+                        await self._emptied(container_group(qos, uid, name))
+                        tree.remove(container_group(qos, uid, name))
+                if not tree.children(pod):
+                    tree.remove(pod)
 
     def _directory_of(self, one: Running | Exited) -> RunDirectory:
         return RunDirectory(self._runs / one.pod_uid / f"{one.container}.{one.attempt}")
