@@ -152,18 +152,18 @@ def _container(
 
 
 def _hint(hint: Mapping[str, Any]) -> str:
-    nodes = "any node" if hint["nodes"] is None else "nodes " + ", ".join(map(str, hint["nodes"]))
-    return f"{nodes}, {'preferred' if hint['preferred'] else 'not preferred'}"
+    where = "any node" if hint["nodes"] is None else _on(hint["nodes"])
+    return f"{where}, {'preferred' if hint['preferred'] else 'not preferred'}"
+
+
+def _on(nodes: list[int]) -> str:
+    return f"{'node' if len(nodes) == 1 else 'nodes'} {', '.join(map(str, nodes))}"
 
 
 def _blocks(blocks: list[Mapping[str, Any]]) -> str:
     from numalign.core.sizes import human
 
-    return ", ".join(
-        f"{human(b['sizeBytes'])} of {b['type']} on {'nodes' if len(b['nodes']) > 1 else 'node'} "
-        + ", ".join(map(str, b["nodes"]))
-        for b in blocks
-    )
+    return ", ".join(f"{human(b['sizeBytes'])} of {b['type']} on {_on(b['nodes'])}" for b in blocks)
 
 
 def _state(state: Mapping[str, Any]) -> str:

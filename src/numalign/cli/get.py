@@ -12,6 +12,7 @@ import typer
 from numalign.cli.agent_client import NamespaceOption, ServerOption, SocketOption, connected
 from numalign.cli.frame import examples, new_app
 from numalign.cli.output import Output, output_option
+from numalign.core.errors import PeerError
 
 if TYPE_CHECKING:
     from numalign.cli.agent_client import AgentClient
@@ -72,7 +73,10 @@ def get(
     """
     out = Output.of(ctx)
     with connected(socket, server) as agent:
-        seen = _show(out, output, _found(agent, kind, name, namespace), None)
+        first = _found(agent, kind, name, namespace)
+        if name is not None and not first.records and not watch:
+            raise PeerError(f"found no {kind} of a pod {name}. See 'numalign get pods'.")
+        seen = _show(out, output, first, None)
         while watch:
             time.sleep(WATCH_SECONDS)
             seen = _show(out, output, _found(agent, kind, name, namespace), seen)
@@ -117,9 +121,6 @@ def _is_about(record: Mapping[str, Any], name: str | None, namespace: str | None
         (namespace is None or part[0] == namespace) and (name is None or part[1] == name)
         for part in parts
     )
-
-
-Seen = dict[str, tuple[str, ...]]
 
 
 def _show(out: Output, output: str, found: _Found, seen: Any) -> Any:  # noqa: ANN401 - what was shown

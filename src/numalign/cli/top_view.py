@@ -98,8 +98,9 @@ def _pods(pods: Sequence[Mapping[str, Any]], now: float) -> Table:
 
 
 def _last(decisions: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
-    refused = [d for d in decisions if d["outcome"] == "pod_rejected"]
-    return [
-        Text(f"refused: {d['pod']}: {d.get('reason', '')}: {d.get('message', '')}", style="red")
-        for d in refused
+    texts = [
+        f"refused: {d['pod']}: {d.get('reason', '')}: {d.get('message', '')}"
+        for d in decisions
+        if d["outcome"] == "pod_rejected"
     ]
+    return [Text(text, style="red") for text in dict.fromkeys(texts)]
