@@ -385,6 +385,32 @@ def test_the_container_of_a_killed_supervisor_ends_and_is_told(
     run(work())
 
 
+@pytest.mark.parametrize("name", ["record.json", "run.json", "exit.json"])
+def test_a_damaged_record_is_told_and_does_not_stop_the_others(
+    again: Callable[[], ProcessRuntime], tmp_path: Path, name: str
+) -> None:
+    async def work() -> None:
+        runtime = again()
+        for container in ("good", "damaged"):
+            await runtime.start(spec(tmp_path, "true", name=container))
+            await next_exit(runtime)
+        (tmp_path / "state/runs/1234/damaged.0" / name).write_text('{"code":')
+        successor = again()
+        found = {one.container: one for one in await successor.adopt()}
+        assert found["good"].code == 0
+        if name == "exit.json":
+            assert found["damaged"].code == 255
+            assert "exit.json: cannot be read" in found["damaged"].message
+        else:
+            assert "damaged" not in found
+            assert name in successor.faults[0]
+        if successor.cgroups is not None:
+            left = successor.cgroups.children("pod1234")
+            assert ("c-damaged" in left) == ("damaged" in found)
+
+    run(work())
+
+
 def test_a_new_attempt_replaces_the_last_one(
     again: Callable[[], ProcessRuntime], tmp_path: Path
 ) -> None:

@@ -115,15 +115,27 @@ def _page_bytes(file: str) -> int:
 def pids_in(directory: Path) -> set[int]:
     """The processes in a group and in all groups below it; none when it is gone."""
     found: set[int] = set()
-    for folder, _, files in os.walk(directory):
-        if "cgroup.procs" in files:
-            try:
-                text = Path(folder, "cgroup.procs").read_text()
-            except OSError:  # removed while we looked, so there is nobody in it
-                continue
-            found.update(int(line) for line in text.split())
+    waiting = [str(directory)]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with open(f"{folder}/cgroup.procs", "rb") as file:  # noqa: PTH123 a hot path
+                found.update(map(int, file.read().split()))
+            waiting += [f"{folder}/{name}" for name in children_of(folder)]
+        except OSError:  # removed while we looked, so there is nobody in it
+            continue
     found.discard(0)  # a process that our own namespace cannot see
     return found
+
+
+def children_of(folder: str) -> list[str]:
+    """The names of the groups directly below a group; OSError when it is gone."""
+    # In the kernel's file system a directory without directories has two links; looking at that
+    # is ten times faster than listing it.
+    if os.stat(folder).st_nlink == 2:  # noqa: PTH116 a hot path
+        return []
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in entries if entry.is_dir()]
 
 
 def remove(directory: Path) -> None:

@@ -125,8 +125,8 @@ class CgroupTree:
         """The names of the groups directly below a group."""
         found: set[str] = set()
         for directory in self.directories(group):
-            if directory.is_dir():
-                found.update(path.name for path in directory.iterdir() if path.is_dir())
+            with suppress(FileNotFoundError):
+                found.update(cgroup_files.children_of(str(directory)))
         return found
 
     # Values.

@@ -190,12 +190,21 @@ def spec_items(
     return [*items, f"mems={spec.mems}"] if spec.mems else items
 
 
-def run_directories(root: Path) -> Iterator[tuple[RunDirectory, Record]]:
-    """All runs on the disk, for each container the last attempt last."""
-    found = [RunDirectory(path) for path in root.glob("*/*") if path.is_dir()]
+def run_directories(
+    root: Path, faults: list[str] | None = None
+) -> Iterator[tuple[RunDirectory, Record]]:
+    """All runs on the disk, for each container the last attempt last.
+
+    What cannot be read is passed over and told in ``faults``.
+    """
     known = []
-    for directory in found:
-        record = directory.record
+    for directory in [RunDirectory(path) for path in root.glob("*/*") if path.is_dir()]:
+        try:
+            record = directory.record
+        except PeerError as error:
+            record = None
+            if faults is not None:
+                faults.append(str(error))
         if record is not None:
             known.append((directory, record))
         elif not directory.is_held():

@@ -86,6 +86,7 @@ class ProcessRuntime:
         self.root = root
         self.cgroups = cgroups if cgroups is not None and cgroups.hierarchies else None
         self.notes = self._notes(cgroups)
+        self.faults: list[str] = []  # records that could not be read, for the operator
         self._runs = root / "runs"
         self._runs.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._shim = supervisors.compiled(root)
@@ -193,7 +194,7 @@ class ProcessRuntime:
         asyncio.get_running_loop().remove_reader(watched.handle)
         supervisors.reaped(watched.handle)
         os.close(watched.handle)
-        if watched.directory.exit is None:
+        if self._exit_of(watched.directory) is None:
             # It was killed. Its container must not go on without anyone to tell how it ends.
             task = asyncio.get_running_loop().create_task(self._buried(watched))
             self._burials.add(task)
@@ -215,8 +216,16 @@ class ProcessRuntime:
         if watched.is_told:
             self._exits.put_nowait(exited)
 
+    @staticmethod
+    def _exit_of(directory: RunDirectory) -> Exit | None:
+        """How a run ended; one that ended but can no longer be read has an unknown code."""
+        try:
+            return directory.exit
+        except PeerError as error:
+            return Exit(CODE_UNKNOWN, 0, str(error), time.time_ns())
+
     def _exited(self, directory: RunDirectory, record: Record) -> Exited:
-        ended = directory.exit
+        ended = self._exit_of(directory)
         run = directory.run
         if ended is None:
             ran = "its supervisor was killed" if run else "it was never started"
@@ -414,16 +423,23 @@ class ProcessRuntime:
     # After a restart.
 
     async def adopt(self) -> list[Running | Exited]:
-        """Finds everything again that was started before, running or ended meanwhile."""
+        """Finds everything again that was started before, running or ended meanwhile.
+
+        A container whose record is damaged is not found: it is told in ``faults``, and what is
+        left of it in our cgroups is ended, since nobody could look after it.
+        """
         found: dict[tuple[str, str], Running | Exited] = {}
-        for directory, record in run_directories(self._runs):
+        for directory, record in run_directories(self._runs, self.faults):
             key = record.pod_uid, record.container
             if key in self._watched:
                 continue
             earlier = found.pop(key, None)
             if earlier is not None:
                 self._directory_of(earlier).remove()
-            found[key] = await self._adopted(directory, record)
+            try:
+                found[key] = await self._adopted(directory, record)
+            except PeerError as error:
+                self.faults.append(str(error))
         await self._swept(found.keys() | self._watched.keys())
         return list(found.values())
 
@@ -449,7 +465,7 @@ class ProcessRuntime:
     async def _adopted(self, directory: RunDirectory, record: Record) -> Running | Exited:
         deadline = time.monotonic() + START_SECONDS_MAX
         # With exit.json on the disk nothing is left to wait for, even if its writer still lives.
-        while directory.exit is None and directory.is_held():
+        while self._exit_of(directory) is None and directory.is_held():
             run = directory.run
             handle = supervisors.handle_of(run) if run else None
             if run and handle is not None:
@@ -457,7 +473,7 @@ class ProcessRuntime:
                 return _running(record, run)
             # It is just starting, or just ending.
             await supervisors.pause(deadline, f"the supervisor of {directory.path}")
-        if directory.exit is None and (run := directory.run):
+        if self._exit_of(directory) is None and (run := directory.run):
             await self._killed_family(record, run)
         return self._exited(directory, record)
 
