@@ -9,12 +9,15 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from numalign.core.settings import Version
 from tests.differential import peer
 from tests.differential.comparing import Comparison, compare
 from tests.differential.generator import FOCUSES, scenario
 
+from numalign.core.settings import Version
+
 BATCH = 10
+PROGRESS = 200
+TEXT_SHOWN = 1000
 DIFFERENCES_SHOWN = 4
 
 
@@ -44,10 +47,12 @@ def main() -> int:
                 if one.differences:
                     failed += 1
                     _show(one, options.save)
-            if sys.stderr.isatty() or scenarios % 200 < BATCH:
+            if sys.stderr.isatty() or scenarios % PROGRESS < BATCH:
                 elapsed = time.monotonic() - begun
-                print(f"{scenarios} scenarios, {steps} steps, {failed} differ, {elapsed:.0f} s", file=sys.stderr)
-    print(f"{options.focus}: {scenarios} scenarios, {steps} steps, {broken} broke the real code, {failed} differ")
+                progress = f"{scenarios} scenarios, {steps} steps, {failed} differ"
+                sys.stderr.write(f"{progress}, {elapsed:.0f} s\n")
+    counts = f"{scenarios} scenarios, {steps} steps, {broken} broke the real code"
+    _say(f"{options.focus}: {counts}, {failed} differ")
     return 1 if failed else 0
 
 
@@ -64,12 +69,17 @@ def _options() -> argparse.Namespace:
 
 
 def _show(one: Comparison, save: Path | None) -> None:
-    print(f"seed {one.scenario['id']}:")
+    _say(f"seed {one.scenario['id']}:")
     for text in one.differences[:DIFFERENCES_SHOWN]:
-        print("   ", text[:1000])
+        _say(f"    {text[:TEXT_SHOWN]}")
     if save is not None:
         save.mkdir(parents=True, exist_ok=True)
         (save / f"{one.scenario['id']}.json").write_text(json.dumps(one.scenario))
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 sys.exit(main())

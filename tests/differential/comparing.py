@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tests.differential import peer
+from tests.differential.merging import Merged, merged
+
 from numalign.conformance.scenarios import Replay, scenario
 from numalign.core.decisions import Broken
 from numalign.core.settings import Version
-from tests.differential import peer
-from tests.differential.merging import Merged, merged
 
 # A choice among equals can fall the same way in a few runs; what differs is run again more often.
 RUNS_SURE: Final = 24

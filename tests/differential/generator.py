@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-from tests.differential import machines
+from tests.differential import machines, refusals
 from tests.differential.machines import GI, MI
 
 Json = dict[str, Any]
@@ -15,7 +15,17 @@ RESOURCES: Final = ("example.com/gpu", "example.com/nic", "vendor.io/fpga")
 ALPHA: Final = ("distribute-cpus-across-cores", "align-by-socket")
 NODES_MAX: Final = 8
 # What a hunt can concentrate on.
-FOCUSES: Final = ("general", "podlevel", "distribute", "uncore", "memory", "devices", "closest", "uneven")
+FOCUSES: Final = (
+    "general",
+    "podlevel",
+    "distribute",
+    "uncore",
+    "memory",
+    "devices",
+    "closest",
+    "uneven",
+    "bad",
+)
 
 
 @dataclass(frozen=True)
@@ -38,6 +48,8 @@ def scenario(seed: int, focus: str = "general") -> Json:
     machine = _machine(rng, focus)
     nodes = machine["numa_nodes"]
     kubelet = _kubelet(rng, machine, focus)
+    if focus == "bad":
+        refusals.mutate(rng, kubelet, machine)
     devices = _devices(rng, [node["id"] for node in nodes], focus)
     gate = kubelet.get("feature_gates", {}).get("PodLevelResourceManagers", False)
     world = World(
@@ -64,7 +76,16 @@ def scenario(seed: int, focus: str = "general") -> Json:
 
 def _machine(rng: Random, focus: str) -> Json:
     wanted = {
-        "distribute": ("s2n4-snc2", "s4n4", "s2n8-epyc-nps4", "s2n2-ht", "split-l3", "odd", "s2n2-nosmt", "noncontiguous-ids"),
+        "distribute": (
+            "s2n4-snc2",
+            "s4n4",
+            "s2n8-epyc-nps4",
+            "s2n2-ht",
+            "split-l3",
+            "odd",
+            "s2n2-nosmt",
+            "noncontiguous-ids",
+        ),
         "uncore": ("split-l3", "s2n8-epyc-nps4", "odd"),
         "closest": ("s2n4-snc2", "s4n4", "s2n8-epyc-nps4", "cpuless-mem-node", "odd"),
         "uneven": ("uneven",),
@@ -83,9 +104,7 @@ def _kubelet(rng: Random, machine: Json, focus: str) -> Json:
         )[0],
         "topology_manager_scope": rng.choice(("container", "pod")),
         "cpu_manager_policy": "static" if focus != "general" or rng.random() < 0.93 else "none",
-        "memory_manager_policy": "Static"
-        if focus == "memory" or rng.random() < 0.62
-        else "None",
+        "memory_manager_policy": "Static" if focus == "memory" or rng.random() < 0.62 else "None",
     }
     options: dict[str, str] = {}
     if focus == "closest" or rng.random() < 0.3:
@@ -150,11 +169,19 @@ def _cpu_options(rng: Random, machine: Json, policy: str, focus: str) -> dict[st
 def _reserve_cpus(rng: Random, found: Json, nodes: list[Json]) -> None:
     ids = sorted(cpu["id"] for node in nodes for cpu in node["cpus"])
     if rng.random() < 0.45:
-        kept = [ids[0]] if rng.random() < 0.5 else rng.sample(ids, min(rng.choice((1, 1, 2, 3, 4)), len(ids) - 1))
+        kept = (
+            [ids[0]]
+            if rng.random() < 0.5
+            else rng.sample(ids, max(1, min(rng.choice((1, 1, 2, 3, 4)), len(ids) - 1)))
+        )
         found["reserved_cpus"] = ",".join(map(str, sorted(kept)))
     elif found["cpu_manager_policy"] == "static" or rng.random() < 0.3:
-        choices = [q for q, n in (("1", 1), ("500m", 1), ("2", 2), ("3", 3), ("1500m", 2), ("4", 4)) if n < len(ids)]
-        found["reserved_cpu_quantity"] = rng.choice(choices)
+        choices = [
+            q
+            for q, n in (("1", 1), ("500m", 1), ("2", 2), ("3", 3), ("1500m", 2), ("4", 4))
+            if n < len(ids)
+        ]
+        found["reserved_cpu_quantity"] = rng.choice(choices or ["1"])
 
 
 def _reserved_memory(rng: Random, nodes: list[Json]) -> list[Json]:
@@ -168,7 +195,9 @@ def _reserved_memory(rng: Random, nodes: list[Json]) -> list[Json]:
             if count and rng.random() < 0.07:
                 pages = rng.randint(1, count)
                 page = 2 * MI if size == "2Mi" else GI
-                found.append({"numa": node["id"], "type": f"hugepages-{size}", "bytes": pages * page})
+                found.append(
+                    {"numa": node["id"], "type": f"hugepages-{size}", "bytes": pages * page}
+                )
     if not any(item["type"] == "memory" for item in found):
         node = max(nodes, key=lambda n: n["memory_bytes"])
         found.insert(0, {"numa": node["id"], "type": "memory", "bytes": 512 * MI})
@@ -209,7 +238,8 @@ def _steps(rng: Random, world: World) -> list[Json]:
     steps: list[Json] = []
     alive: list[str] = []
     pods = 0
-    for _ in range(rng.choice((4, 6, 8, 10, 12, 16, 20, 24, 30))):
+    length = rng.choice((4, 6, 8, 10, 12, 16, 20, 24, 30))
+    for _ in range(3 if world.focus == "bad" else length):
         roll = rng.random()
         if roll < 0.66 or not alive:
             pods += 1
@@ -317,7 +347,9 @@ def _memory(rng: Random, world: World) -> str:
         return rng.choice(("1000000000", "123456789", "1G", "300M", "500000Ki"))
     else:
         top = max(2, int(world.node_memory / (256 * MI)))
-        amount = rng.randint(1, max(2, int(top * rng.choice((0.5, 1, 1, 1.5, world.nodes))))) * 256 * MI
+        amount = (
+            rng.randint(1, max(2, int(top * rng.choice((0.5, 1, 1, 1.5, world.nodes))))) * 256 * MI
+        )
         if rng.random() < 0.1:
             amount += MI
     style = rng.random()
@@ -327,6 +359,8 @@ def _memory(rng: Random, world: World) -> str:
 
 
 def _pages(rng: Random, size: str, count: int) -> str:
+    if rng.random() < 0.01:
+        return "0Mi"
     if size == "2Mi":
         return f"{2 * rng.choice((1, 2, 8, max(1, count // 2), max(1, count), count + 1))}Mi"
     return f"{rng.choice((1, 1, 2, max(1, count), 2 * max(1, count)))}Gi"
@@ -373,7 +407,9 @@ def _part(rng: Random, world: World, name: str, cpus: int, memory: int, *, init:
     roll = rng.random()
     if roll < 0.6 and cpus > 0:
         requests["cpu"] = str(rng.randint(1, cpus))
-        requests["memory"] = _text(rng, max(MI, int(memory * rng.choice((0.25, 1 / 3, 0.5, 0.75, 1)))))
+        requests["memory"] = _text(
+            rng, max(MI, int(memory * rng.choice((0.25, 1 / 3, 0.5, 0.75, 1))))
+        )
     elif roll < 0.68:
         requests = {"cpu": rng.choice(("500m", "1500m")), "memory": _text(rng, 64 * MI)}
     limits = dict(requests)

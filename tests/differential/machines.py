@@ -98,7 +98,9 @@ def _with_pages(rng: Random, nodes: list[Node], *, same: bool) -> list[Node]:
     return nodes
 
 
-def _plain(rng: Random, sockets: int, per_socket: int, core_counts: tuple[int, ...], **more: Any) -> list[Node]:
+def _plain(
+    rng: Random, sockets: int, per_socket: int, core_counts: tuple[int, ...], **more: Any
+) -> list[Node]:
     count = sockets * per_socket
     amount = rng.choice(more.pop("gib", (8, 16)))
     nodes = _built(
@@ -197,9 +199,16 @@ def _sub_numa(rng: Random) -> list[Node]:
 
 
 def _split_caches(rng: Random) -> list[Node]:
-    sockets, per_socket, cores = rng.choice(((1, 1, 8), (1, 1, 16), (2, 1, 8), (2, 1, 16), (1, 4, 4), (1, 4, 8)))
+    sockets, per_socket, cores = rng.choice(
+        ((1, 1, 8), (1, 1, 16), (2, 1, 8), (2, 1, 16), (1, 4, 4), (1, 4, 8))
+    )
     return _plain(
-        rng, sockets, per_socket, (cores,), gib=(8, 16, 32), uncore_cores=rng.choice((2, 4, 8, 1, 3))
+        rng,
+        sockets,
+        per_socket,
+        (cores,),
+        gib=(8, 16, 32),
+        uncore_cores=rng.choice((2, 4, 8, 1, 3)),
     )
 
 

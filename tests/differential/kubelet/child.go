@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"runtime"
 	"syscall"
+	"time"
 
 	"github.com/go-logr/logr"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -26,6 +27,8 @@ const (
 	sharedMemory = "/dev/shm"
 	// exitCodeOurs marks that we failed ourselves; the real code ends with 2 when it crashes.
 	exitCodeOurs = 1
+	// stackTime is what a child may take to tell where it hangs.
+	stackTime = 5 * time.Second
 )
 
 // playInChild plays a scenario in a process of its own, which may crash, and stops it when its time is over.
@@ -43,6 +46,9 @@ func playInChild(opts options, line []byte) (result, error) {
 	defer runtime.UnlockOSThread()
 	command := child(limited, opts, root)
 	command.Stdin = bytes.NewReader(line)
+	// A Go program answers this signal with the stacks of all goroutines: where it hangs, or is only slow.
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGQUIT) }
+	command.WaitDelay = stackTime
 	var complaint bytes.Buffer
 	command.Stderr = &complaint
 	text, err := command.Output()
@@ -52,7 +58,7 @@ func playInChild(opts options, line []byte) (result, error) {
 	switch {
 	case err == nil:
 	case limited.Err() != nil:
-		found.Hang = true
+		found.Hang, found.Stack = true, complaint.String()
 	case errors.As(err, &ended) && ended.ExitCode() != exitCodeOurs:
 		found.Crash = complaint.String()
 	default:

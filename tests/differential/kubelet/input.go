@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 
-	cadvisor "github.com/google/cadvisor/info/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -131,17 +130,17 @@ func containers(inputs []containerInput) []v1.Container {
 }
 
 // machine describes the hardware in the words of cAdvisor, from which the managers learn it.
-func (s scenario) machine() (*cadvisor.MachineInfo, error) {
-	info := &cadvisor.MachineInfo{}
+func (s scenario) machine() (*machineInfo, error) {
+	info := &machineInfo{}
 	sockets := map[int]bool{}
 	for _, from := range s.Machine.NUMANodes {
-		to := cadvisor.Node{Id: from.ID, Memory: from.MemoryBytes, Distances: from.Distances}
+		to := machineNode{Id: from.ID, Memory: from.MemoryBytes, Distances: from.Distances}
 		for size, count := range from.HugePages {
 			bytes, err := resource.ParseQuantity(size)
 			if err != nil {
 				return nil, err
 			}
-			to.HugePages = append(to.HugePages, cadvisor.HugePagesInfo{PageSize: uint64(bytes.Value()) / 1024, NumPages: count})
+			to.HugePages = append(to.HugePages, hugePagesInfo{PageSize: uint64(bytes.Value()) / 1024, NumPages: count})
 		}
 		place := map[[2]int]int{}
 		for _, cpu := range from.CPUs {
@@ -149,9 +148,9 @@ func (s scenario) machine() (*cadvisor.MachineInfo, error) {
 			key := [2]int{cpu.Socket, cpu.Core}
 			if _, known := place[key]; !known {
 				place[key] = len(to.Cores)
-				core := cadvisor.Core{Id: cpu.Core, SocketID: cpu.Socket}
+				core := machineCore{Id: cpu.Core, SocketID: cpu.Socket}
 				if cpu.Uncore != nil {
-					core.UncoreCaches = []cadvisor.Cache{{Id: *cpu.Uncore, Level: 3}}
+					core.UncoreCaches = []machineCache{{Id: *cpu.Uncore, Level: 3}}
 				}
 				to.Cores = append(to.Cores, core)
 			}

@@ -47,6 +47,7 @@ func main() {
 type result struct {
 	Events []json.RawMessage `json:"events"`
 	Hang   bool              `json:"hang,omitempty"`
+	Stack  string            `json:"stack,omitempty"` // where it hung
 	Crash  string            `json:"crash,omitempty"`
 }
 

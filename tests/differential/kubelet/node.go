@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	cadvisor "github.com/google/cadvisor/info/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -41,7 +40,7 @@ func (e *phaseError) Error() string { return e.phase + ": " + e.err.Error() }
 // node is a worker as far as admission goes: the four managers, and the pods that are active.
 type node struct {
 	in        scenario
-	machine   *cadvisor.MachineInfo
+	machine   *machineInfo
 	directory string
 	topology  topologymanager.Manager
 	devices   *devicemanager.ManagerImpl
@@ -107,12 +106,11 @@ func (n *node) makeManagers() (err error) {
 		return err
 	}
 	reservation := kubelet.reservation(reserved)
-	n.topology, err = topologymanager.NewManager(n.machine.Topology, kubelet.TopologyManagerPolicy,
-		kubelet.TopologyManagerScope, kubelet.TopologyManagerOptions)
+	n.topology, err = newTopologyManager(n.machine, kubelet)
 	if err != nil {
 		return &phaseError{"topology_manager", err}
 	}
-	n.devices, err = devicemanager.NewManagerImpl(n.machine.Topology, n.topology)
+	n.devices, err = newDeviceManager(n.machine, n.topology)
 	if err != nil {
 		return &phaseError{"device_manager", err}
 	}
@@ -161,7 +159,7 @@ func (n *node) setHealth(change healthChange) {
 
 // admit asks the topology manager for an active pod, as the kubelet does for a new one; one that is refused goes.
 func (n *node) admit(pod *v1.Pod) lifecycle.PodAdmitResult {
-	answer := n.topology.Admit(&lifecycle.PodAdmitAttributes{Pod: pod})
+	answer := n.ask(pod, lifecycle.AddOperation)
 	if !answer.Admit {
 		n.drop(pod)
 	}
@@ -176,20 +174,17 @@ func (n *node) remove(uid types.UID) error {
 	}
 	var err error
 	for _, id := range n.started[uid] {
-		err = errors.Join(err, n.topology.RemoveContainer(id))
+		err = errors.Join(err, n.removeFromTopology(id))
 	}
 	delete(n.started, uid)
 	n.drop(pod)
 	return err
 }
 
-// drop makes the pod inactive, and each manager drop what it still holds for it. The CPU and memory
-// managers do that before every question, so we ask them about a pod that wants nothing.
+// drop makes the pod inactive, and each manager drop what it still holds for it.
 func (n *node) drop(pod *v1.Pod) {
 	n.active.remove(pod)
-	n.devices.UpdateAllocatedDevices()
-	n.cpus.GetPodTopologyHints(n.nobody)
-	n.memory.GetPodTopologyHints(n.nobody)
+	n.dropStale()
 }
 
 // start calls what the kubelet calls before it starts each container, init containers first.
@@ -198,7 +193,7 @@ func (n *node) start(pod *v1.Pod) {
 		id := string(pod.UID) + "/" + container.Name
 		n.cpus.AddContainer(klog.Background(), pod, container, id)
 		n.memory.AddContainer(klog.Background(), pod, container, id)
-		n.topology.AddContainer(pod, container, id)
+		n.addToTopology(pod, container, id)
 		n.started[pod.UID] = append(n.started[pod.UID], id)
 	}
 }

@@ -74,9 +74,7 @@ func (n *node) do(one step) (told map[string]any, goesOn bool, err error) {
 		n.tellAnswer(told, pod, n.admit(pod))
 	case one.Resize != nil:
 		told["op"], told["uid"] = "resize", one.Resize.UID
-		if err := n.resize(told, one.Resize.pod()); err != nil {
-			return nil, false, err
-		}
+		n.resize(told, one.Resize.pod())
 	case one.Remove != nil:
 		told["op"], told["uid"] = "remove", *one.Remove
 		err = n.remove(*one.Remove)
@@ -123,6 +121,18 @@ func (n *node) restart(told map[string]any) error {
 		told["readmit"] = answers
 	}
 	return nil
+}
+
+// resize asks for an active pod with a new size, which it has from then on if it is admitted.
+func (n *node) resize(told map[string]any, pod *v1.Pod) {
+	if n.active.find(pod.UID) == nil {
+		return
+	}
+	answer := n.ask(pod, lifecycle.ResizeOperation)
+	if answer.Admit {
+		n.active.replace(pod)
+	}
+	n.tellAnswer(told, pod, answer)
 }
 
 func (n *node) tellAnswer(told map[string]any, pod *v1.Pod, answer lifecycle.PodAdmitResult) {
@@ -178,7 +188,7 @@ func (n *node) placement(uid, name string) map[string]any {
 	if cpus, held := n.cpus.State().GetCPUSet(uid, name); held {
 		found["cpus"] = cpus.String()
 	}
-	if blocks := n.memory.GetMemory(uid, name); len(blocks) > 0 {
+	if blocks := n.memoryOf(uid, name); len(blocks) > 0 {
 		found["memory"] = memoryBlocks(blocks)
 	}
 	if devices := n.devicesOf(uid, name); len(devices) > 0 {
