@@ -25,13 +25,17 @@ LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z (stdout|stderr) ([FP]
 class Started:
     """A supervisor that a test has started, with all that a runtime would give it."""
 
-    def __init__(self, folder: Path, program: Path, items: list[str]) -> None:
+    def __init__(
+        self, folder: Path, program: Path, items: list[str], *, listening: bool = True
+    ) -> None:
         folder.mkdir()
         self.folder, self.log = folder, folder / "log"
         (folder / "spec").write_text("\0".join([*items, f"log={self.log}"]))
         lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT)
         fcntl.flock(lock, fcntl.LOCK_EX)
         report, child_report = os.pipe()
+        if not listening:
+            os.close(report)
         begun = time.perf_counter()
         self.pid = os.posix_spawn(
             sys.executable,
@@ -45,9 +49,10 @@ class Started:
         )
         os.close(child_report)
         os.close(lock)
-        self.report = os.read(report, 4096).decode()
+        self.report = os.read(report, 4096).decode() if listening else ""
         self.start_seconds = time.perf_counter() - begun
-        os.close(report)
+        if listening:
+            os.close(report)
         self.code: int | None = None
 
     def json(self, name: str) -> dict[str, object]:
@@ -94,11 +99,19 @@ def start(tmp_path: Path) -> Iterator[Start]:
     py_compile.compile(shim.__file__, cfile=str(program), doraise=True)
     started: list[Started] = []
 
-    def begin(*argv: str, bytes_max: int = 10**7, files_max: int = 3, more: str = "") -> Started:
+    def begin(
+        *argv: str,
+        bytes_max: int = 10**7,
+        files_max: int = 3,
+        more: str = "",
+        listening: bool = True,
+    ) -> Started:
         items = [f"argv={text}" for text in argv]
         items += ["env=PATH=/usr/bin:/bin", "env=EMPTY=", "cwd=/", *([more] if more else [])]
         items += [f"log_bytes_max={bytes_max}", f"log_files_max={files_max}"]
-        started.append(Started(tmp_path / f"run{len(started)}", program, items))
+        started.append(
+            Started(tmp_path / f"run{len(started)}", program, items, listening=listening)
+        )
         return started[-1]
 
     yield begin
@@ -197,6 +210,12 @@ if pid := os.fork():
         sys.exit(os.waitstatus_to_exitcode(status))
 os.execv(sys.executable, [sys.executable, "-I", "-S", "-B", *sys.argv[2:]])
 """
+
+
+def test_a_container_runs_to_its_end_when_nobody_waits_for_its_start(start: Start) -> None:
+    one = start("sh", "-c", "sleep 0.05; echo done; exit 8", listening=False)
+    assert one.wait()["code"] == 8
+    assert one.lines() == [("stdout", "F", "done")]
 
 
 def test_the_lock_lives_as_long_as_the_supervisor_and_not_as_the_container(start: Start) -> None:

@@ -345,7 +345,10 @@ class Supervisor:
         """Waits for exec; gives the code and message of its failure, or 0 and nothing."""
         report = os.read(failed, 4096).decode(errors="replace")
         os.close(failed)
-        os.write(READY_FD, (report or "ok").encode())
+        try:  # noqa: SIM105
+            os.write(READY_FD, (report or "ok").encode())
+        except BrokenPipeError:
+            pass  # the agent died meanwhile; its successor will find us
         os.dup2(0, READY_FD)
         if not report:
             return 0, ""
