@@ -201,23 +201,38 @@ async def refusal(client: Client) -> str:
     return ""
 
 
+@asynccontextmanager
+async def deaf(path: Path, count: int) -> AsyncIterator[list[asyncio.StreamReader]]:
+    """Clients that have asked and allow no answer to be sent."""
+    connections = [await asyncio.open_unix_connection(path) for _ in range(count)]
+    for _, writer in connections:
+        writer.write(_unread_call())
+        await writer.drain()
+    yield [reader for reader, _ in connections]
+    for _, writer in connections:
+        writer.close()
+
+
 def test_clients_that_never_read_are_given_up_and_others_are_served(monkeypatch):
     monkeypatch.setattr(unix_grpc, "ANSWER_SECONDS_MAX", 1.0)
-    monkeypatch.setattr(unix_grpc, "CONNECTION_SECONDS_MAX", 3.0)
     monkeypatch.setattr(unix_grpc, "CALLS_MAX", 4)
 
     async def work():
-        async with served(_large()) as (path, client):
-            deaf = [await asyncio.open_unix_connection(path) for _ in range(4)]
-            for _, writer in deaf:
-                writer.write(_unread_call())
-                await writer.drain()
-            while await refusal(client) != "Concurrent RPC limit exceeded!":
+        async with served(_large()) as (path, client), deaf(path, 4):
+            while await refusal(client) != unix_grpc.TOO_MANY_CALLS:
                 await asyncio.sleep(0.02)
             while await refusal(client) != "":
                 await asyncio.sleep(0.02)
-            for reader, writer in deaf:
-                await reader.read()  # to its end: the server closes the connection
-                writer.close()
+
+    run(work())
+
+
+def test_the_connection_of_a_client_that_never_reads_ends_by_its_age(monkeypatch):
+    monkeypatch.setattr(unix_grpc, "ANSWER_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(unix_grpc, "CONNECTION_SECONDS_MAX", 0.5)
+
+    async def work():
+        async with served(_large()) as (path, _), deaf(path, 1) as (reader,):
+            await reader.read()  # to its end
 
     run(work())

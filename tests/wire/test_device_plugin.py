@@ -87,6 +87,13 @@ def test_bytes_that_are_no_message_are_named(data):
         wire.registration_of(data)
 
 
+@pytest.mark.parametrize("read", [wire.registration_of, wire.plugin_info_of])
+def test_a_name_that_is_no_name_is_not_taken(read):
+    read(b"\x1a\x80\x08" + b"x" * 1_024)
+    with pytest.raises(WireError, match="found a name of 1025 characters, at most 1024 are taken"):
+        read(b"\x1a\x81\x08" + b"x" * 1_025)
+
+
 def test_the_plugin_watchers_messages():
     data = field(1, "DevicePlugin") + field(2, "v/g") + field(3, "/x") + field(4, "v1beta1")
     assert wire.plugin_info_of(data) == wire.PluginInfo("DevicePlugin", "v/g", "/x", ("v1beta1",))

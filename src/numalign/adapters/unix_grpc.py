@@ -24,7 +24,8 @@ METADATA_BYTES_MAX: Final = 16 << 10
 CALLS_MAX: Final = 64  # at the same time, over all connections of a server
 STREAMS_PER_CONNECTION_MAX: Final = 100
 ANSWER_SECONDS_MAX: Final = 10.0  # for a client to take its answer
-CONNECTION_SECONDS_MAX: Final = 300.0  # clients connect again by themselves
+TOO_MANY_CALLS: Final = "too many calls at once"
+CONNECTION_SECONDS_MAX: Final = 60.0  # clients connect again by themselves
 STOP_SECONDS: Final = 0.5  # for open calls to end when a server stops
 
 Channel = grpc.aio.Channel
@@ -110,7 +111,7 @@ async def serve(path: Path, methods: dict[str, Answer], *, request_bytes_max: in
         ("grpc.max_connection_age_ms", int(CONNECTION_SECONDS_MAX * 1000)),
         ("grpc.max_connection_age_grace_ms", int(ANSWER_SECONDS_MAX * 1000)),
     )
-    server = grpc.aio.server(options=options, maximum_concurrent_rpcs=CALLS_MAX)
+    server = grpc.aio.server(options=options)
     server.add_generic_rpc_handlers((_Handlers(methods),))
     hidden = path.with_name("." + path.name[: len(path.name) - 2] + "~")
     target = address(hidden)
@@ -127,13 +128,18 @@ async def serve(path: Path, methods: dict[str, Answer], *, request_bytes_max: in
 
 
 class _Handlers(grpc.GenericRpcHandler):
-    """The methods of a server by their full names."""
+    """The methods of a server by their full names, and how many calls are being answered.
+
+    gRPC's own limit counts a call until the client has taken the answer, so a few clients that
+    never read could shut out all others. Ours ends with the time for an answer.
+    """
 
     def __init__(self, methods: dict[str, Answer]) -> None:
+        self._open = 0
         # A unary answer is a stream of one message on the wire. As a stream we can wait for the
         # client to take it, and give up on one that never reads.
         self._methods: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
-            name: grpc.unary_stream_rpc_method_handler(_streaming(answer))
+            name: grpc.unary_stream_rpc_method_handler(self._streaming(answer))
             for name, answer in methods.items()
         }
 
@@ -142,24 +148,35 @@ class _Handlers(grpc.GenericRpcHandler):
     ) -> grpc.RpcMethodHandler[bytes, bytes] | None:
         return self._methods.get(handler_call_details.method)
 
+    def _streaming(
+        self, answer: Answer
+    ) -> Callable[[bytes, grpc.aio.ServicerContext[bytes, bytes]], Awaitable[None]]:
+        async def handle(request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
+            if self._open >= CALLS_MAX:
+                await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, TOO_MANY_CALLS)
+            self._open += 1
+            try:
+                await _answered(answer, request, context)
+            finally:
+                self._open -= 1
 
-def _streaming(
-    answer: Answer,
-) -> Callable[[bytes, grpc.aio.ServicerContext[bytes, bytes]], Awaitable[None]]:
-    async def handle(request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
-        try:
-            data = await answer(request)
-        except RefusedError as refusal:
-            await context.abort(refusal.code, refusal.text)
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS_MAX):
-                await context.write(data)
-        except TimeoutError as exc:
-            # An answer that is under way cannot be taken back, so there is no way to send an
-            # error. This frees the place of the call; its connection ends by its age.
-            raise asyncio.CancelledError from exc
+        return handle
 
-    return handle
+
+async def _answered(
+    answer: Answer, request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]
+) -> None:
+    try:
+        data = await answer(request)
+    except RefusedError as refusal:
+        await context.abort(refusal.code, refusal.text)
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS_MAX):
+            await context.write(data)
+    except TimeoutError as exc:
+        # An answer that is under way cannot be taken back, so there is no way to send an error.
+        # The client's connection ends by its age.
+        raise asyncio.CancelledError from exc
 
 
 def channel(path: Path) -> grpc.aio.Channel:

@@ -35,6 +35,7 @@ NOTIFY: Final = "/pluginregistration.Registration/NotifyRegistrationStatus"
 EMPTY: Final = b""  # any message without fields
 DEVICES_MAX: Final = 10_000
 NODES_PER_DEVICE_MAX: Final = 1_024
+NAME_LENGTH_MAX: Final = 1_024  # of anything that a plugin says about itself; it is said back
 
 _M = TypeVar("_M", bound=Message)
 
@@ -77,6 +78,7 @@ class PluginInfo:
 def registration_of(data: bytes) -> Registration:
     """The content of a RegisterRequest; its options are not looked at, as in the kubelet."""
     found = _parsed(v1beta1.RegisterRequest, data)
+    _check_lengths(found.version, found.endpoint, found.resource_name)
     return Registration(found.version, found.endpoint, found.resource_name)
 
 
@@ -186,6 +188,8 @@ def pre_start_request(ids: Iterable[str]) -> bytes:
 def plugin_info_of(data: bytes) -> PluginInfo:
     """The content of a PluginInfo."""
     found = _parsed(watcher.PluginInfo, data)
+    versions = " ".join(found.supported_versions)
+    _check_lengths(found.type, found.name, found.endpoint, versions)
     return PluginInfo(found.type, found.name, found.endpoint, tuple(found.supported_versions))
 
 
@@ -193,6 +197,12 @@ def registration_status(error: str = "") -> bytes:
     """A RegistrationStatus: registered, or refused for this reason."""
     status = watcher.RegistrationStatus(plugin_registered=not error, error=error)
     return status.SerializeToString()
+
+
+def _check_lengths(*texts: str) -> None:
+    length = max(map(len, texts))
+    if length > NAME_LENGTH_MAX:
+        raise WireError(f"found a name of {length} characters, at most {NAME_LENGTH_MAX} are taken")
 
 
 def _parsed(kind: type[_M], data: bytes) -> _M:
