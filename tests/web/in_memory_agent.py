@@ -136,7 +136,11 @@ class Served:
         async def run():
             return function(*args)
 
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(10)
+        return self.do(run())
+
+    def do(self, coroutine):
+        """Runs a coroutine in the agent's thread."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(10)
 
 
 @contextmanager
