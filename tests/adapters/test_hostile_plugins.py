@@ -108,13 +108,14 @@ def test_the_same_list_again_is_no_news() -> None:
     async def work() -> None:
         async with stage() as on:
             plugin = Plugin()
-            for _ in range(50):
-                plugin.lists.put_nowait(device_list(device("g0")))
-            plugin.lists.put_nowait(device_list(device("g1")))
             await on.add(plugin)
-            while (await on.heard.next(PluginReported)).devices[0].id != "g1":
-                pass
-            assert len(on.heard.all(PluginReported)) <= 2
+            plugin.lists.put_nowait(device_list(device("g0")))
+            await on.heard.next(PluginReported)
+            for _ in range(3):
+                plugin.lists.put_nowait(device_list(device("g0")))
+                await asyncio.sleep(2 * LIMITS.list_pause_seconds)
+            plugin.lists.put_nowait(device_list(device("g1")))
+            assert (await on.heard.next(PluginReported)).devices[0].id == "g1"
 
     run(work())
 
