@@ -385,6 +385,46 @@ def test_the_container_of_a_killed_supervisor_ends_and_is_told(
     run(work())
 
 
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    place = tmp_path / "disk"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", str(place)]
+    if subprocess.run(command, check=False, capture_output=True).returncode:
+        pytest.skip("this host does not let us mount a small disk")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_full_disk_costs_log_lines_and_new_starts_but_no_exit_code(
+    small_disk: Path, tmp_path: Path
+) -> None:
+    async def work() -> None:
+        runtime = ProcessRuntime(small_disk / "state", None)
+        gate = tmp_path / "gate"
+        os.mkfifo(gate)
+        log = small_disk / "log"
+        script = f"read x < {gate}; seq 20000; exit $x"
+        await runtime.start(spec(tmp_path, "sh", "-c", script, log_path=log))
+        with suppress(OSError), (small_disk / "fill").open("wb", buffering=0) as file:
+            while True:
+                file.write(b"x" * 512)
+        await asyncio.to_thread(gate.write_text, "6\n")
+        assert (await next_exit(runtime)).code == 6
+        open_before = len(list(Path("/proc/self/fd").iterdir()))
+        with pytest.raises(PeerError, match=r"No space left on device.*Nothing was started"):
+            await runtime.start(spec(tmp_path, "true", name="next", log_path=log))
+        assert len(list(Path("/proc/self/fd").iterdir())) == open_before
+        assert runtime.containers_of("1234") == ["main"]
+        (small_disk / "fill").unlink()
+        assert isinstance(
+            await runtime.start(spec(tmp_path, "true", name="next", log_path=log)), Running
+        )
+        assert (await next_exit(runtime)).code == 0
+
+    run(work())
+
+
 @pytest.mark.parametrize("name", ["record.json", "run.json", "exit.json"])
 def test_a_damaged_record_is_told_and_does_not_stop_the_others(
     again: Callable[[], ProcessRuntime], tmp_path: Path, name: str
@@ -495,6 +535,9 @@ def test_a_start_that_the_kernel_refuses_leaves_nothing_behind(
         runtime = in_cgroups()
         with pytest.raises(PeerError, match="60000"):
             await runtime.start(spec(tmp_path, "true", cpus=CpuSet.of([60_000])))
+        assert groups(runtime).children() == {"supervisors"}
+        with pytest.raises(PeerError, match=r"supervisor of container main failed: .*Error"):
+            await runtime.start(spec(tmp_path, "true", log_path=tmp_path))
         assert groups(runtime).children() == {"supervisors"}
         assert runtime.containers_of("1234") == []
         assert isinstance(await runtime.start(spec(tmp_path, "true")), Running)

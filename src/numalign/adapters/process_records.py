@@ -133,6 +133,7 @@ class RunDirectory:
         record = Record(
             spec.pod_uid, spec.container, spec.attempt, spec.qos, str(spec.mems or NodeSet())
         )
+        lock: int | None = None
         try:
             spec.log_path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
             self.path.mkdir(mode=0o700, parents=True)
@@ -141,6 +142,8 @@ class RunDirectory:
             _write(self.path / "record.json", msgspec.json.encode(record))
             _write(self.path / "spec", os.fsencode(text))
         except OSError as error:
+            if lock is not None:
+                os.close(lock)
             raise PeerError(
                 f"{self.path}: the record of a run cannot be written: {error}. Nothing was started."
             ) from error

@@ -122,15 +122,18 @@ class ProcessRuntime:
         if directory.path.exists():
             raise PeerError(f"{directory.path}: this attempt was made before; count it up")
         joins, own = await self._prepared(spec, group)
+        items = spec_items(spec, joins, own, by_affinity=self._by_affinity)
         try:
-            lock = directory.create(
-                spec, spec_items(spec, joins, own, by_affinity=self._by_affinity)
-            )
+            lock = directory.create(spec, items)
+            pid, report = supervisors.spawned(self._shim, directory, lock)
         except PeerError:
-            directory.remove()
+            self._undone(directory, spec)
             raise
-        pid, report = supervisors.spawned(self._shim, directory, lock)
         return await self._started(directory, spec, pid, report)
+
+    def _undone(self, directory: RunDirectory, spec: RunSpec) -> None:
+        directory.remove()
+        self._remove_groups(spec.qos, spec.pod_uid, spec.container)
 
     def _directory(self, spec: RunSpec) -> RunDirectory:
         return RunDirectory(self._runs / spec.pod_uid / f"{spec.container}.{spec.attempt}")
@@ -172,7 +175,7 @@ class ProcessRuntime:
             os.close(handle)
             said = directory.complaint or f"no word within {START_SECONDS_MAX:g} s"
             await self._emptied(container_group(spec.qos, spec.pod_uid, spec.container))
-            directory.remove()
+            self._undone(directory, spec)
             raise PeerError(f"the supervisor of container {spec.container} failed: {said}")
         watched = self._watch(directory, record, run, handle, is_told=text == "ok")
         if text == "ok":

@@ -42,7 +42,6 @@ def spawned(program: Path, directory: RunDirectory, lock: int) -> tuple[int, int
         )
     except OSError as error:
         os.close(report)
-        directory.remove()
         raise PeerError(f"{sys.executable}: the supervisor cannot be run: {error}") from error
     finally:
         os.close(report_child)
