@@ -1,0 +1,160 @@
+"""A real agent as a process of its own, for tests."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import httpx
+
+WAIT_SECONDS = 30.0
+
+
+class AgentProcess:
+    """``numalign agent`` with its own directories. Everything it started is ended at the end."""
+
+    def __init__(self, *, config=None, arguments=()):
+        # Unix socket paths are short, so the directory is not below pytest's.
+        self.root = Path(tempfile.mkdtemp(prefix="na-"))
+        self.state = self.root / "s"
+        self.pods = self.root / "pods"
+        self.pods.mkdir()
+        self.arguments = list(arguments)
+        if config is not None:
+            (self.root / "config.yaml").write_text(config)
+            self.arguments += ["--config", str(self.root / "config.yaml")]
+        self.process = None
+        self.output = (self.root / "output").open("ab")
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.clean_up()
+
+    def start(self, *, wait=True):
+        command = [sys.executable, "-m", "numalign", "agent", "--listen", ""]
+        command += ["--state-dir", str(self.state), "--pods", str(self.pods), *self.arguments]
+        self.process = subprocess.Popen(command, stdout=self.output, stderr=self.output)
+        if wait:
+            self.until(self.answers, "the agent to answer")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(WAIT_SECONDS)
+
+    def said(self):
+        self.output.flush()
+        return (self.root / "output").read_text()
+
+    def request(self, method, path, **arguments):
+        transport = httpx.HTTPTransport(uds=str(self.state / "agent.sock"))
+        with httpx.Client(transport=transport, base_url="http://agent", timeout=20) as client:
+            return client.request(method, path, **arguments)
+
+    def answers(self):
+        if self.process.poll() is not None:
+            raise AssertionError(f"the agent ended: {self.said()}")
+        with socket.socket(socket.AF_UNIX) as probe:
+            try:
+                probe.connect(str(self.state / "agent.sock"))
+            except OSError:
+                return False
+        return self.request("GET", "/readyz").status_code in {200, 503}
+
+    def pod_list(self):
+        found = self.request("GET", "/pods").json()["items"]
+        return {pod["metadata"]["name"]: pod for pod in found}
+
+    def phase(self, name):
+        pod = self.pod_list().get(name)
+        return None if pod is None else pod["status"].get("phase")
+
+    def until(self, condition, what):
+        end = time.monotonic() + WAIT_SECONDS
+        while time.monotonic() < end:
+            if condition():
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"waited {WAIT_SECONDS:g} s for {what}; {self.said()[-2000:]}")
+
+    def until_phase(self, name, phase):
+        self.until(lambda: self.phase(name) == phase, f"{name} to be {phase}")
+
+    def apply(self, manifest):
+        return self.request("POST", "/pods", content=json.dumps(manifest))
+
+    def records(self):
+        """(uid, container) -> pid of every process that a supervisor recorded and that lives."""
+        found = {}
+        for path in (self.state / "runs").glob("*/*/run.json"):
+            try:
+                run = json.loads(path.read_text())
+            except (OSError, ValueError):
+                continue
+            pid = run.get("child")
+            if pid and Path(f"/proc/{pid}").exists() and not (path.parent / "exit.json").exists():
+                found[path.parent.parent.name, path.parent.name.rpartition(".")[0]] = pid
+        return found
+
+    def clean_up(self):
+        if self.process is not None and self.process.poll() is None:
+            self.kill()
+        for path in (self.state / "runs").glob("*/*/run.json"):
+            try:
+                run = json.loads(path.read_text())
+            except (OSError, ValueError):
+                continue
+            if (path.parent / "exit.json").exists():
+                continue
+            for name in ("child", "supervisor"):
+                _kill_if_ours(run.get(name), self.state)
+        self.output.close()
+        time.sleep(0.1)
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+def _kill_if_ours(pid, state):
+    """Ends a process only if it belongs to this agent: its supervisor names our directory."""
+    try:
+        line = Path(f"/proc/{pid}/cmdline").read_bytes()
+        parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        above = Path(f"/proc/{parent}/cmdline").read_bytes()
+        if str(state).encode() in line + above:
+            os.kill(pid, signal.SIGKILL)
+    except (OSError, ValueError, TypeError):
+        return
+
+
+def allowed_cpus(pid):
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("Cpus_allowed_list:"):
+            return line.split()[1]
+    return None
+
+
+def manifest(name, *, cpu=None, memory="32Mi", command=("sleep", "1000"), **spec):
+    limits = {"memory": memory} | ({} if cpu is None else {"cpu": str(cpu)})
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {
+            "terminationGracePeriodSeconds": 1,
+            "containers": [
+                {"name": "c", "command": list(command), "resources": {"limits": limits}}
+            ],
+            **spec,
+        },
+    }
