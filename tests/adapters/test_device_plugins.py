@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 
 import grpc
+import grpc.aio
 import pytest
 from tests.adapters.plugin_peers import (
     LIMITS,
@@ -442,6 +443,40 @@ def test_stopping_ends_everything_without_a_word() -> None:
             await server.stop(None)
 
     run(work())
+
+
+def test_nothing_is_reported_once_stopping_has_begun() -> None:
+    async def never(_: bytes) -> bytes:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def work() -> None:
+        async with stage(Limits()) as on:
+            plugin, slow = Plugin(), Plugin(answers={"GetDevicePluginOptions": never})
+            await on.add(plugin)
+            server = await slow.serve(on.directory / "slow.sock")
+            asked = asyncio.create_task(register_and_fail(on.plugins.socket, "slow.sock"))
+            while not slow.asked:
+                await asyncio.sleep(0.005)
+            # The open registration holds up the end, and meanwhile the other plugin speaks.
+            stopping = asyncio.create_task(on.plugins.stop())
+            await asyncio.sleep(0.05)
+            plugin.lists.put_nowait(device_list(device("g0")))
+            await stopping
+            await asked
+            assert [type(event) for event in on.heard.events] == [PluginRegistered]
+            await server.stop(None)
+
+    run(work())
+
+
+async def register_and_fail(path: Path, endpoint: str) -> None:
+    """Registers with a server that ends under the call."""
+    async with grpc.aio.insecure_channel(f"unix:{path}") as channel:
+        call = channel.unary_unary(wire.REGISTER)
+        request = pb.RegisterRequest(version="v1beta1", endpoint=endpoint, resource_name=RESOURCE)
+        with pytest.raises(grpc.aio.AioRpcError):
+            await call(request.SerializeToString(), timeout=10)
 
 
 def _files(directory: Path) -> list[Path]:
