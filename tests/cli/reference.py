@@ -41,6 +41,10 @@ what was read and how long it took, the cause of an error, and for a bug its tra
 | `NO_COLOR` | if set and not empty: no colours, as with `--no-color` |
 | `TERM=dumb` | no colours |
 | `COLUMNS` | the width to fill; without it that of the terminal, or 100 for a pipe |
+| `NUMALIGN_SOCKET` | the agent's unix socket, as with `--socket` |
+| `NUMALIGN_TOKEN` | the token for changes with `--server`; without it the one in the usual state \
+directory, if this user may read it |
+| `XDG_STATE_HOME` | where the state directory of a user who is not root lies |
 | `PYTHONOPTIMIZE` | must not be set: numalign refuses to run without its own checks |
 
 Pipes and files never get colours.

@@ -150,11 +150,7 @@ class AgentClient:
         import httpx
 
         if isinstance(exc, httpx.ConnectError):
-            return PeerError(
-                f"{self.where}: no agent answers there. Start one with 'numalign agent', or name "
-                "another with --socket or --server.",
-                retry=True,
-            )
+            return _nobody(self.where)
         if isinstance(exc, httpx.TimeoutException):
             text = f"the agent did not answer within {TIMEOUT_SECONDS:g} seconds"
             return PeerError(f"{self.where}: {text}", retry=True)
@@ -185,7 +181,7 @@ def connected(socket: Path | None, server: str | None) -> Iterator[AgentClient]:
         token = _token()
     else:
         path = socket or places.socket_path(places.state_directory())
-        _check_reachable(path)
+        _probe(path)
         transport, base = httpx.HTTPTransport(uds=str(path), verify=False), "http://localhost"
         where, token = str(path), None
     headers = {} if token is None else {"authorization": f"Bearer {token}"}
@@ -203,9 +199,28 @@ def connected(socket: Path | None, server: str | None) -> Iterator[AgentClient]:
         yield AgentClient(http, where)
 
 
-def _check_reachable(path: Path) -> None:
-    if path.exists() and not os.access(path, os.W_OK):
-        raise PeerError(f"{path}: this user may not use the socket; the agent's owner may.")
+def _probe(path: Path) -> None:
+    """Connects once by hand: the words for each failure are better, and nothing is left open."""
+    import socket
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(CONNECT_SECONDS)
+        try:
+            probe.connect(str(path))
+        except PermissionError as exc:
+            raise PeerError(
+                f"{path}: this user may not use the socket; the agent's owner may."
+            ) from exc
+        except OSError as exc:
+            raise _nobody(str(path)) from exc
+
+
+def _nobody(where: str) -> PeerError:
+    return PeerError(
+        f"{where}: no agent answers there. Start one with 'numalign agent', or name another with "
+        "--socket or --server.",
+        retry=True,
+    )
 
 
 def _token() -> str | None:
