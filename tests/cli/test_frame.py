@@ -116,7 +116,10 @@ def test_no_arguments_give_help_and_the_code_of_wrong_usage(capsys):
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["topolgy"], "error: No such command 'topolgy'. Did you mean 'topology', 'top'? See 'numalign"),
+        (
+            ["topolgy"],
+            "error: No such command 'topolgy'. Did you mean 'topology', 'top'? See 'numalign",
+        ),
         (["topology", "--fulll"], "See 'numalign topology --help'."),
         (["topology", "-o", "xml"], "'xml' is none of tree, table, json, yaml, svg, png, html."),
         (["machines", "-o", "svg"], "'svg' is none of table, json, yaml."),
