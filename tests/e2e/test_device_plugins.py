@@ -292,6 +292,7 @@ def test_the_sample_plugin_of_kubernetes_works_and_comes_back_after_our_restart(
                 assert (reported.has_preferred, reported.prestart) == (False, False)
                 found = await plugins.allocate("example.com/resource", ["Dev-2"])
                 assert found.mounts == (Mount("/tmp/Dev-2", "/tmp/Dev-2"),)
+                Path("/tmp/Dev-2").unlink()  # made by the plugin, as the device's file
                 with pytest.raises(PeerError, match="non-existing device nobody") as caught:
                     await plugins.allocate("example.com/resource", ["nobody"])
                 assert str(caught.value).startswith("rpc error: code = Unknown desc = invalid")
