@@ -213,7 +213,7 @@ def test_get_cpus_shows_every_cpu_once(run, filled):
     _, out, _ = run("get", "cpus")
     _, lines = rows(out)
     assert lines == [
-        ["0", "reserved", "2", "0-1", "-"],
+        ["0", "reserved", "2", "0-1", "default/small/main"],
         ["0", "exclusive", "2", "2,10", "default/web/main"],
         ["0", "shared", "4", "3,8-9,11", "default/small/main"],
         ["1", "shared", "8", "4-7,12-15", "default/small/main"],

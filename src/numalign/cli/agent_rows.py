@@ -154,17 +154,21 @@ def cpu_records(node: Record) -> list[dict[str, Any]]:
     """Per NUMA node the reserved CPUs, each container's own, and the shared pool."""
     found = []
     for numa in node["nodes"]:
-        cpus = numa["cpus"]
-        pool = parse_list(cpus["shared"]) & ~parse_list(cpus["reserved"])
-        sharing = [_who(o) for o in numa["occupants"] if not o["exclusive"]]
-        if cpus["reserved"]:
-            found.append(_cpu_record(numa, "reserved", cpus["reserved"], []))
+        reserved = parse_list(numa["cpus"]["reserved"])
+        pool = parse_list(numa["cpus"]["shared"]) & ~reserved
+        # Unless the reservation is strict, the pool's containers may run on reserved CPUs, too.
+        found += _pool_record(numa, "reserved", reserved)
         for occupant in numa["occupants"]:
             if occupant["exclusive"]:
                 found.append(_cpu_record(numa, "exclusive", occupant["cpus"], [_who(occupant)]))
-        if pool:
-            found.append(_cpu_record(numa, "shared", format_list(pool), sharing))
+        found += _pool_record(numa, "shared", pool)
     return found
+
+
+def _pool_record(numa: Record, use: str, cpus: int) -> list[dict[str, Any]]:
+    sharing = [o for o in numa["occupants"] if not o["exclusive"] and parse_list(o["cpus"]) & cpus]
+    who = [_who(occupant) for occupant in sharing]
+    return [_cpu_record(numa, use, format_list(cpus), who)] if cpus else []
 
 
 def _cpu_record(numa: Record, use: str, cpus: str, who: list[str]) -> dict[str, Any]:
