@@ -24,8 +24,12 @@ FOCUSES: Final = (
     "devices",
     "closest",
     "uneven",
+    "restarts",
     "bad",
 )
+
+# How often the managers know pod-level resources.
+_GATE_ON: Final = {"podlevel": 0.9, "restarts": 0.3}
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ def scenario(seed: int, focus: str = "general") -> Json:
         pages=dict(max((n.get("hugepages", {}) for n in nodes), key=lambda p: sum(p.values()))),
         devices=devices,
         focus=focus,
-        pod_level=0.75 if focus == "podlevel" else 0.5 if gate else 0.03,
+        pod_level=0.75 if focus == "podlevel" else 0.4 if gate else 0.03,
     )
     found: Json = {"id": f"{focus}-{seed}", "machine": machine, "kubelet": kubelet}
     if devices:
@@ -121,7 +125,7 @@ def _kubelet(rng: Random, machine: Json, focus: str) -> Json:
             found["cpu_manager_policy_options"] = cpu_options
         if any(name in cpu_options for name in ALPHA):
             gates["CPUManagerPolicyAlphaOptions"] = True
-    if rng.random() < (0.9 if focus == "podlevel" else 0.04):
+    if rng.random() < _GATE_ON.get(focus, 0.04):
         gates["PodLevelResourceManagers"] = True
     if gates:
         found["feature_gates"] = gates
@@ -238,22 +242,23 @@ def _steps(rng: Random, world: World) -> list[Json]:
     steps: list[Json] = []
     alive: list[str] = []
     pods = 0
+    weights = (50, 14, 16, 13, 7) if world.focus == "restarts" else (66, 17, 7, 4.5, 5.5)
     length = rng.choice((4, 6, 8, 10, 12, 16, 20, 24, 30))
     for _ in range(3 if world.focus == "bad" else length):
-        roll = rng.random()
-        if roll < 0.66 or not alive:
+        kind = rng.choices(("admit", "remove", "start", "restart", "health"), weights)[0]
+        if kind == "admit" or not alive:
             pods += 1
             pod = _pod(rng, world, pods)
             alive.append(pod["uid"])
             steps.append({"admit": pod})
-        elif roll < 0.83:
+        elif kind == "remove":
             uid = rng.choice(alive)
             if rng.random() < 0.97:
                 alive.remove(uid)
             steps.append({"remove": uid})
-        elif roll < 0.90:
+        elif kind == "start":
             steps.append({"start": rng.choice(alive)})
-        elif roll < 0.945:
+        elif kind == "restart":
             steps.append({"restart": True})
         elif world.devices:
             name = rng.choice(sorted(world.devices))
