@@ -125,7 +125,7 @@ def test_yaml_in_braces_is_yaml() -> None:
 
 
 def test_the_text_stays_small() -> None:
-    assert len(dump(synthetic_machine("2s:8n:16c:2t")).splitlines()) < 150
+    assert len(dump(synthetic_machine("2s:8n:16c:2t"))) < 5_000
 
 
 @pytest.mark.parametrize("size", [0, 1, 1023, 1024, 3 << 20, 5 << 30, (1 << 40) + 1024, 7 << 41])
