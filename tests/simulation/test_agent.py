@@ -12,7 +12,7 @@ from tests.core.hosts import machine, settings
 from tests.core.test_conservation import check
 
 from numalign.apps.agent import events as ev
-from numalign.apps.agent.model import AgentSetup, AgentState, RunState
+from numalign.apps.agent.model import AgentSetup, AgentState, Phase, RunState
 from numalign.apps.agent.recovery import Ended, recovered
 from numalign.apps.agent.step import step
 from numalign.core import host as hosts
@@ -175,6 +175,9 @@ class Simulated:
             for name, status in known.containers.items():
                 if status.state is RunState.RUNNING:
                     assert (uid, name) in self.running, "a record of a process that is not there"
+            apps = [known.containers[c.name].state for c in known.pod.containers]
+            if RunState.RUNNING in apps:
+                assert known.phase is not Phase.PENDING, "it runs, and is called pending"
 
 
 def amounts(rng):

@@ -296,6 +296,15 @@ def test_an_exit_code_that_was_recorded_meanwhile_counts():
     assert host.state.pods["p"].phase is Phase.SUCCEEDED
 
 
+def test_a_run_that_never_began_is_no_failure_and_only_uses_its_number_up():
+    host = Host()
+    host.submit("p", box(), policy="Never")
+    effects = restarted(host, ended={("p", "c"): Ended(0, 255, "never started", has_run=False)})
+    [start] = [e for e in effects if isinstance(e, ev.StartContainer)]
+    assert start.attempt == 1
+    assert host.state.pods["p"].phase is Phase.PENDING
+
+
 def test_a_container_whose_start_was_only_noted_is_started_again_and_not_called_failed():
     host = Host()
     host.submit("p", box(), policy="Never")

@@ -11,6 +11,7 @@ import contextlib
 import itertools
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
@@ -39,7 +40,14 @@ from numalign.apps.agent.events import (
     StopContainer,
     Tick,
 )
-from numalign.apps.agent.model import AgentPod, AgentSetup, AgentState, RunState
+from numalign.apps.agent.model import (
+    AgentPod,
+    AgentSetup,
+    AgentState,
+    RunState,
+    placed_cpus,
+    placed_nodes,
+)
 from numalign.apps.agent.step import step
 from numalign.core.decisions import Trace
 from numalign.core.device_allocation import Allocation, merged
@@ -50,6 +58,7 @@ from numalign.wire import cpu_checkpoint, device_checkpoint, device_holdings, me
 from numalign.wire.pod_records import PodRecord
 
 EVENTS_WAITING_MAX: Final = 20_000
+EVENTS_AT_ONCE_MAX: Final = 64  # decided one by one, saved together
 RECENT_MAX: Final = 200
 SUBSCRIBERS_MAX: Final = 64
 NOTES_PER_SUBSCRIBER_MAX: Final = 1_000
@@ -192,8 +201,11 @@ class Agent:
         """Carries out the first effects, then handles events for ever."""
         await self._carry_out(list(first))
         while True:
-            event = await self._events.get()
-            await self.handle(event)
+            events = [await self._events.get()]
+            while not self._events.empty() and len(events) < EVENTS_AT_ONCE_MAX:
+                events.append(self._events.get_nowait())
+            await self.handle(*events)
+            await asyncio.sleep(0)  # a full queue must not keep others from being answered
 
     def tell(self, event: Event) -> None:
         """Hands an event to the loop from anywhere in this thread."""
@@ -202,17 +214,20 @@ class Agent:
         except asyncio.QueueFull:
             self._problems["events"] = f"{EVENTS_WAITING_MAX} events are waiting; some were dropped"
 
-    async def handle(self, event: Event) -> None:
-        """One step: decides, saves, then does."""
+    async def handle(self, *events: Event) -> None:
+        """Decides about events one after the other, saves once, then does what follows."""
         before = self.state
-        after, effects = step(self.setup, before, event)
-        self._state = after
+        effects: list[Effect] = []
+        for event in events:
+            self._state, more = step(self.setup, self.state, event)
+            effects += more
         try:
             if any(isinstance(effect, Save) for effect in effects):
-                self._save(after)
+                self._save(self.state)
         except PeerError as error:
             self._state = before
-            self._not_saved(event, error)
+            for event in events:
+                self._not_saved(event, error)
             return
         await self._carry_out(effects)
 
@@ -312,6 +327,7 @@ class Agent:
         pod = self.state.pods.get(effect.uid)
         if pod is None:
             return
+        effect = self._placed(pod, effect)
         try:
             extra = await self._prepared(pod, effect)
             pid = await self.runtime.start(pod, effect, extra)
@@ -328,6 +344,15 @@ class Agent:
             )
             return
         self.tell(ContainerStarted(effect.uid, effect.container, effect.attempt, pid, self._now()))
+
+    def _placed(self, pod: AgentPod, effect: StartContainer) -> StartContainer:
+        """The same start where the container belongs now: the shared pool may have moved since."""
+        container = next(c for c in pod.pod.in_order if c.name == effect.container)
+        return replace(
+            effect,
+            cpus=placed_cpus(self.setup, self.state, effect.uid, container),
+            nodes=placed_nodes(self.state, effect.uid, effect.container),
+        )
 
     async def _prepared(self, pod: AgentPod, effect: StartContainer) -> Allocation:
         """Everything that device plugins want this container to have."""

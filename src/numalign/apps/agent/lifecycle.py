@@ -114,15 +114,17 @@ def started(setup: AgentSetup, state: AgentState, event: ContainerStarted) -> Ne
     known = state.pods[uid]
     if known.deleting or known.is_terminal:
         return state, [StopContainer(uid, name, 0.0)]
-    if known.phase is Phase.PENDING and _is_running(known):
-        known = replace(known, phase=Phase.RUNNING, started_at=known.started_at or now)
-        state = replace(state, pods={**state.pods, uid: known})
+    state = replace(state, pods={**state.pods, uid: with_phase(known, now)})
     state, effects = advanced(setup, state, uid, now)
     return state, [Save(), *effects]
 
 
-def _is_running(known: AgentPod) -> bool:
-    return any(known.containers[c.name].state is RunState.RUNNING for c in known.pod.containers)
+def with_phase(known: AgentPod, now: float) -> AgentPod:
+    """The same pod, running once an app container of it runs."""
+    running = any(known.containers[c.name].state is RunState.RUNNING for c in known.pod.containers)
+    if known.phase is not Phase.PENDING or not running:
+        return known
+    return replace(known, phase=Phase.RUNNING, started_at=known.started_at or now)
 
 
 def exited(setup: AgentSetup, state: AgentState, event: ContainerExited) -> Next:

@@ -33,6 +33,7 @@ class Ended:
     attempt: int
     code: int
     message: str = ""
+    has_run: bool = True  # False: the crash came after it was noted and before it was started
 
 
 def recovered(
@@ -97,9 +98,18 @@ def _with_processes(
         ):
             # Noted, but the crash came before the runtime was told.
             containers[name] = replace(status, state=RunState.WAITING, reason="PodInitializing")
+        elif status.is_alive and last is not None and not last.has_run:
+            # It failed for no fault of its own; only its number is used up.
+            containers[name] = replace(
+                status,
+                state=RunState.WAITING,
+                reason="PodInitializing",
+                restarts=status.restarts + 1,
+            )
         else:
             containers[name] = status
-    return replace(pod, containers=containers, awaited=frozenset())
+    pod = replace(pod, containers=containers, awaited=frozenset())
+    return lifecycle.with_phase(pod, now)
 
 
 def _readmitted(setup: AgentSetup, state: AgentState, uid: str) -> tuple[AgentState, list[Effect]]:

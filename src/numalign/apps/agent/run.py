@@ -18,7 +18,7 @@ from numalign.adapters.cgroups import CgroupTree
 from numalign.adapters.device_plugins import DevicePlugins
 from numalign.adapters.manifests import ManifestDirectory
 from numalign.adapters.podresources import PodResources
-from numalign.adapters.processes import ProcessRuntime
+from numalign.adapters.processes import Exited, ProcessRuntime
 from numalign.adapters.state_files import StateDirectory
 from numalign.apps.agent import processes, saved
 from numalign.apps.agent.config import AgentConfig, load
@@ -131,7 +131,7 @@ async def assembled(options: Options, now: Callable[[], float] = time.time) -> P
         setup,
         **restored(files, setup),
         alive={(r.pod_uid, r.container): r.pid for r in running},
-        ended={(e.pod_uid, e.container): Ended(e.attempt, e.code, e.message) for e in ended},
+        ended={(e.pod_uid, e.container): _ended_run(e) for e in ended},
         now=now(),
     )
     state = _with_declared(setup, state, now())
@@ -157,6 +157,10 @@ async def assembled(options: Options, now: Callable[[], float] = time.time) -> P
         effects,
         notes,
     )
+
+
+def _ended_run(found: Exited) -> Ended:
+    return Ended(found.attempt, found.code, found.message, found.started_ns is not None)
 
 
 def _manifests(options: Options) -> ManifestDirectory | None:
