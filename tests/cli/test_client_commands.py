@@ -11,8 +11,11 @@ import yaml
 from tests.cli.conftest import PYTHON, environment
 from tests.web.in_memory_agent import GPU, TOKEN, InMemoryAgent, manifest, served
 
-from numalign.cli.agent_rows import age_text, pod_status
+from numalign.cli.agent_rows import PODS, age_text, pod_status
+from numalign.cli.get import _Found, _show
 from numalign.cli.main import main
+from numalign.cli.output import Output
+from numalign.cli.settings import Settings
 from numalign.cli.trace_text import lines_of
 from numalign.core.trace_view import as_data, as_lines
 from numalign.wire.pods import load_all
@@ -253,6 +256,21 @@ def test_watching_shows_what_changes_and_ctrl_c_ends_it(host, filled, write):
         assert "web" in changed and "CrashLoopBackOff" in changed
         process.send_signal(signal.SIGINT)
         assert process.wait(10) == 130
+
+
+def test_watching_does_not_take_a_pods_age_for_news(capsys):
+    out = Output(Settings())
+    record = {
+        **dict.fromkeys(["namespace", "name", "status", "cpus", "nodes"], "x"),
+        **{"ready": 1, "containers": 1, "restarts": 0, "shared": False, "age": "1s"},
+    }
+    seen = _show(out, "table", _Found(PODS, [record], None), None)
+    assert "1s" in capsys.readouterr().out
+    seen = _show(out, "table", _Found(PODS, [{**record, "age": "2s"}], None), seen)
+    assert capsys.readouterr().out == ""
+    _show(out, "table", _Found(PODS, [{**record, "age": "3s", "restarts": 7}], None), seen)
+    shown = capsys.readouterr().out
+    assert "7" in shown and "NAME" not in shown
 
 
 # describe, logs, top.

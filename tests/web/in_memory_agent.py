@@ -30,10 +30,12 @@ GPU = "example.com/gpu"
 class InMemoryAgent:
     """Obeys AgentPort."""
 
-    def __init__(self, logs: Path, *, policy="single-numa-node", notes_max=8, **more):
+    def __init__(
+        self, logs: Path, *, policy="single-numa-node", notes_max=8, reserved="0-1", **more
+    ):
         self.machine = discover("2s:1n:4c:2t")
         info = machine_info(self.machine)
-        configured = settings(policy, safe=True, reserved="0-1", **more)
+        configured = settings(policy, safe=True, reserved=reserved, **more)
         built = hosts.build(configured, info)
         self.setup = AgentSetup(built, node_fit.allocatable(configured, info), pods_max=300)
         self.state = AgentState(hosts.cleaned(built, hosts.start(built)))

@@ -192,6 +192,11 @@ def test_the_largest_shape_of_each_node_is_exact(tmp_path, options, filled):
     assert not submit(agent, manifest("larger", cpu=str(best), memory=str(larger))).accepted
 
 
+def test_with_whole_cores_only_the_half_free_core_does_not_count(tmp_path):
+    agent = InMemoryAgent(tmp_path, reserved="0", cpu_options=["full-pcpus-only"])
+    assert [shape["cpus"] for shape in node(agent)["largest"]] == [6, 8]
+
+
 def test_a_full_host_has_no_shape_left(tmp_path):
     agent = InMemoryAgent(tmp_path)
     for name in ("a", "b"):
@@ -217,18 +222,19 @@ def lines(agent, state=None):
 
 def test_metrics_have_the_kubelets_names_and_count_decisions(agent):
     submit(agent, manifest())
+    submit(agent, manifest("other"))
     submit(agent, manifest("big", cpu="9"))
     found = lines(agent)
-    assert found["kubelet_topology_manager_admission_requests_total"] == "2.0"
+    assert found["kubelet_topology_manager_admission_requests_total"] == "3.0"
     assert found["kubelet_topology_manager_admission_errors_total"] == "1.0"
-    assert found["kubelet_cpu_manager_pinning_requests_total"] == "1.0"
+    assert found["kubelet_cpu_manager_pinning_requests_total"] == "2.0"
     assert found["kubelet_cpu_manager_pinning_errors_total"] == "0.0"
-    assert found["kubelet_memory_manager_pinning_requests_total"] == "1.0"
-    assert found["kubelet_cpu_manager_shared_pool_size_millicores"] == "12000.0"
-    assert found["kubelet_cpu_manager_exclusive_cpu_allocation_count"] == "2.0"
-    assert found['kubelet_cpu_manager_allocation_per_numa{numa_node="0"}'] == "2.0"
+    assert found["kubelet_memory_manager_pinning_requests_total"] == "2.0"
+    assert found["kubelet_cpu_manager_shared_pool_size_millicores"] == "10000.0"
+    assert found["kubelet_cpu_manager_exclusive_cpu_allocation_count"] == "4.0"
+    assert found['kubelet_cpu_manager_allocation_per_numa{numa_node="0"}'] == "4.0"
     aligned = 'kubelet_container_aligned_compute_resources_count{boundary="%s",scope="container"}'
-    assert found[aligned % "numa_node"] == "1.0"
+    assert found[aligned % "numa_node"] == "2.0"
     failed = "kubelet_container_aligned_compute_resources_failure_count"
     assert found[failed + '{boundary="numa_node",scope="container"}'] == "1.0"
     assert found['numalign_decisions_total{outcome="rejected",reason="TopologyAffinityError"}']
