@@ -171,7 +171,8 @@ def test_sums_and_order_are_those_of_the_amounts(left: str, right: str) -> None:
 
 
 def test_a_sum_is_written_like_its_left_side_unless_that_is_nothing() -> None:
-    assert str(Quantity.parse("1Gi") + Quantity.parse("1000000000")) == "2073741824"
+    assert str(Quantity.parse("1Gi") + Quantity.parse("1048576")) == "1025Mi"
+    assert str(Quantity.parse("1048576") + Quantity.parse("1Gi")) == "1074790400"
     assert str(Quantity.parse("500Mi") + Quantity.parse("600Mi")) == "1100Mi"
     assert str(ZERO + Quantity.parse("512Mi")) == "512Mi"
     assert str(Quantity.parse("1") + Quantity.parse("500m")) == "1500m"

@@ -36,8 +36,8 @@ def test_1_37_reserves_whole_thousandths_of_a_cpu(text: str, in_1_36: int, in_1_
 
 
 def test_only_cpu_is_rounded() -> None:
-    assert parsed({"memory": "1.5", "pid": "100"}, Version.V1_37) == {
-        "memory": "1500m",
+    assert parsed({"memory": "1.0001", "pid": "100"}, Version.V1_37) == {
+        "memory": "1000100u",
         "pid": "100",
     }
 

@@ -69,7 +69,7 @@ def test_writes_the_examples_of_the_formats() -> None:
 
 
 def test_nodes_are_sorted_as_texts_in_the_file_and_as_numbers_in_the_dump() -> None:
-    nodes = {number: NodeMemory(0, (number,), {}) for number in (10, 2)}
+    nodes = {number: NodeMemory(0, (number,), {}) for number in (2, 10)}
     written = memory_checkpoint.encode(MemoryState("Static", nodes), V36).decode()
     assert written.index('"10"') < written.index('"2"')
     assert memory_checkpoint.decode(written.encode(), V36).machine == nodes
