@@ -24,7 +24,7 @@ DIFFERENCES_SHOWN = 4
 def main() -> int:
     """Runs the seeds that the command line names; fails where something differs."""
     options = _options()
-    binary = options.binary or peer.build()
+    binary = options.binary or peer.build(options.kubernetes)
     seeds = range(options.seed, options.seed + options.count)
     batches = [seeds[i : i + BATCH] for i in range(0, len(seeds), BATCH)]
 
@@ -32,7 +32,7 @@ def main() -> int:
         return compare(
             binary,
             [scenario(seed, options.focus) for seed in batch],
-            Version.V1_36,
+            options.kubernetes,
             runs=options.runs,
         )
 
@@ -62,6 +62,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--focus", choices=FOCUSES, default="general")
     parser.add_argument("--runs", type=int, default=peer.RUNS, help="runs of the real code each")
+    parser.add_argument("--kubernetes", type=Version, choices=list(Version), default=Version.V1_36)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--binary", type=Path, help="a built program, instead of building it")
     parser.add_argument("--save", type=Path, help="directory for the scenarios that differ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
@@ -26,8 +27,15 @@ FOCUSES: Final = (
     "uneven",
     "restarts",
     "bad",
+    "resizes",
 )
 
+# Only 1.37 and later can be asked for these.
+RESIZES: Final = "resizes"
+RESIZE_GATES: Final = (
+    "InPlacePodVerticalScalingExclusiveCPUs",
+    "InPlacePodVerticalScalingExclusiveMemory",
+)
 # How often the managers know pod-level resources.
 _GATE_ON: Final = {"podlevel": 0.9, "restarts": 0.3}
 
@@ -127,6 +135,8 @@ def _kubelet(rng: Random, machine: Json, focus: str) -> Json:
             gates["CPUManagerPolicyAlphaOptions"] = True
     if rng.random() < _GATE_ON.get(focus, 0.04):
         gates["PodLevelResourceManagers"] = True
+    if focus == RESIZES:
+        gates |= {name: True for name in RESIZE_GATES if rng.random() < 0.4}
     if gates:
         found["feature_gates"] = gates
     _reserve_cpus(rng, found, nodes)
@@ -241,15 +251,19 @@ def _devices(rng: Random, ids: list[int], focus: str) -> dict[str, list[Json]]:
 def _steps(rng: Random, world: World) -> list[Json]:
     steps: list[Json] = []
     alive: list[str] = []
+    admitted: dict[str, Json] = {}
     pods = 0
     weights = (50, 14, 16, 13, 7) if world.focus == "restarts" else (66, 17, 7, 4.5, 5.5)
     length = rng.choice((4, 6, 8, 10, 12, 16, 20, 24, 30))
     for _ in range(3 if world.focus == "bad" else length):
         kind = rng.choices(("admit", "remove", "start", "restart", "health"), weights)[0]
-        if kind == "admit" or not alive:
+        if admitted and world.focus == RESIZES and rng.random() < 0.3:
+            steps.append({"resize": _resized(rng, world, rng.choice(list(admitted.values())))})
+        elif kind == "admit" or not alive:
             pods += 1
             pod = _pod(rng, world, pods)
             alive.append(pod["uid"])
+            admitted[pod["uid"]] = pod
             steps.append({"admit": pod})
         elif kind == "remove":
             uid = rng.choice(alive)
@@ -287,6 +301,19 @@ def _pod(rng: Random, world: World, number: int) -> Json:
     count = rng.choices((1, 2, 3, 4), (62, 22, 11, 5))[0]
     pod["containers"] = [_container(rng, world, f"c{i}", kind) for i in range(count)]
     return pod
+
+
+def _resized(rng: Random, world: World, pod: Json) -> Json:
+    """The pod with other amounts of CPU and memory in what keeps running."""
+    found: Json = deepcopy(pod)
+    sidecars = [c for c in found.get("init_containers", ()) if c.get("restart_policy")]
+    for container in [*found["containers"], *sidecars]:
+        for name, amount in (("cpu", _cpu(rng, world)), ("memory", _memory(rng, world))):
+            if name in container.get("requests", ()) and rng.random() < 0.5:
+                if container["requests"][name] == container.get("limits", {}).get(name):
+                    container["limits"][name] = amount
+                container["requests"][name] = amount
+    return found
 
 
 def _init(rng: Random, world: World, name: str, kind: str) -> Json:

@@ -16,25 +16,31 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from numalign.core.settings import Version
+
 SOURCES: Final = Path(__file__).parent / "kubelet"
 BUILD_SECONDS_MAX: Final = 3600
 SCENARIO_SECONDS_MAX: Final = 30
 RUNS: Final = 4
+VERSION_FLAGS: Final[Mapping[Version, Sequence[str]]] = {
+    Version.V1_36: (),
+    Version.V1_37: ("-modfile=go-1.37.mod", "-tags=k137"),
+}
 
 
 class PeerMissingError(RuntimeError):
     """The program cannot be built here; the message says why."""
 
 
-def build() -> Path:
-    """The built program."""
+def build(version: Version) -> Path:
+    """The program with the managers of a Kubernetes version."""
     go = shutil.which("go")
     if go is None:
         raise PeerMissingError("Go is not installed; the kubelet's own code is left out")
-    version = _output([go, "env", "GOVERSION"], seconds_max=BUILD_SECONDS_MAX).strip()
-    binary = _cache() / _fingerprint(version) / "kubelet-replay"
+    go_version = _output([go, "env", "GOVERSION"], seconds_max=BUILD_SECONDS_MAX).strip()
+    binary = _cache() / _fingerprint(go_version) / f"kubelet-replay-{version}"
     if not binary.exists():
-        _compile(go, binary)
+        _compile(go, binary, version)
     return binary
 
 
@@ -92,14 +98,14 @@ def _fingerprint(version: str) -> str:
     return digest.hexdigest()[:16]
 
 
-def _compile(go: str, binary: Path) -> None:
+def _compile(go: str, binary: Path, version: Version) -> None:
     """Puts the program at its place in the cache; an unfinished build never gets there."""
     binary.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=binary.parent) as scratch:
         fresh = Path(scratch) / binary.name
         flags = ["-trimpath", "-buildvcs=false", "-ldflags=-s -w"]
         _output(
-            [go, "build", *flags, "-o", str(fresh), "."],
+            [go, "build", *flags, *VERSION_FLAGS[version], "-o", str(fresh), "."],
             seconds_max=BUILD_SECONDS_MAX,
             env={**os.environ, "CGO_ENABLED": "0"},
         )

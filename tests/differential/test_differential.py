@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.differential import peer
 from tests.differential.comparing import compare
-from tests.differential.generator import FOCUSES, scenario
+from tests.differential.generator import FOCUSES, RESIZES, scenario
 
 from numalign.core.settings import Version
 
@@ -19,20 +19,30 @@ COUNT = int(os.environ.get(COUNT_VARIABLE, "60"))
 DIFFERENCES_SHOWN = 3
 
 
-@pytest.fixture(scope="module")
-def binary() -> Path:
-    """The program that runs the kubelet's own code."""
+def built(version: Version) -> Path:
+    """The program that runs the kubelet's own code, or the end of the test."""
     try:
-        return peer.build()
+        return peer.build(version)
     except peer.PeerMissingError as error:
         pytest.skip(str(error))
 
 
-@pytest.mark.parametrize("focus", FOCUSES)
-def test_random_scenarios_have_the_decisions_of_the_real_code(binary: Path, focus: str) -> None:
+@pytest.mark.parametrize("focus", [focus for focus in FOCUSES if focus != RESIZES])
+def test_random_scenarios_have_the_decisions_of_the_real_code(focus: str) -> None:
     """Every step of every seed, and the state files at the end."""
+    check(Version.V1_36, focus)
+
+
+@pytest.mark.parametrize("focus", [RESIZES, "podlevel", "distribute"])
+def test_what_changed_in_1_37_has_the_decisions_of_the_real_code(focus: str) -> None:
+    """The areas in which 1.37 decides in another way than 1.36."""
+    check(Version.V1_37, focus)
+
+
+def check(version: Version, focus: str) -> None:
+    """Compares the first seeds of a focus."""
     seeds = range(1, 1 + max(1, COUNT // len(FOCUSES)))
-    found = compare(binary, [scenario(seed, focus) for seed in seeds], Version.V1_36)
+    found = compare(built(version), [scenario(seed, focus) for seed in seeds], version)
     wrong = [
         f"seed {one.scenario['id']}: {text[:2000]}"
         for one in found

@@ -179,7 +179,7 @@ func (n *node) placements(pod *v1.Pod) []map[string]any {
 }
 
 func (n *node) placement(uid, name string) map[string]any {
-	hint := n.topology.GetAffinity(uid, name)
+	hint := n.affinityOf(uid, name)
 	told := map[string]any{"numa": nil, "preferred": hint.Preferred}
 	if hint.NUMANodeAffinity != nil {
 		told["numa"] = hint.NUMANodeAffinity.GetBits()

@@ -53,3 +53,7 @@ func (n *node) removeFromTopology(id string) error {
 func (n *node) memoryOf(uid, name string) []state.Block {
 	return n.memory.GetMemory(uid, name)
 }
+
+func (n *node) affinityOf(uid, name string) topologymanager.TopologyHint {
+	return n.topology.GetAffinity(uid, name)
+}

@@ -56,3 +56,7 @@ func (n *node) removeFromTopology(id string) error {
 func (n *node) memoryOf(uid, name string) []state.Block {
 	return n.memory.GetMemory(klog.Background(), uid, name)
 }
+
+func (n *node) affinityOf(uid, name string) topologymanager.TopologyHint {
+	return n.topology.GetAffinity(klog.Background(), uid, name)
+}
