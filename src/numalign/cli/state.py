@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 app = new_app()
 
 
-@app.callback()
+@app.callback(epilog=examples("numalign state check", "numalign state reset --dry-run"))
 def state() -> None:
     """Look at, and clear, what the agent has saved."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -80,8 +81,11 @@ class Runtime(Protocol):
     def pin(self, effects: Sequence[PinContainer]) -> None:
         """Moves running containers; PeerError if the kernel refuses."""
 
+    def share(self, cpus: int) -> None:
+        """Tells of the CPUs (a mask) that the runtime's own helpers may use."""
+
     def drift(self, effects: Sequence[PinContainer]) -> list[str]:
-        """What is not as it should be."""
+        """What is not as it should be, mended."""
 
     def forget(self, uid: str) -> None:
         """Removes what is kept of a pod."""
@@ -129,9 +133,12 @@ class Agent:
         self._requests = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
         self._recent: deque[Mapping[str, object]] = deque(maxlen=RECENT_MAX)
-        self._subscribers: set[asyncio.Queue[Note]] = set()
+        self._subscribers: dict[asyncio.Queue[Note], int] = {}  # with how many notes it lost
         self._problems: dict[str, str] = {}
+        # Who counts: notes, Register calls and Allocate calls (with their seconds).
         self.on_note: Callable[[Note], None] = lambda _note: None
+        self.on_registered: Callable[[str], None] = lambda _resource: None
+        self.on_allocated: Callable[[str, float], None] = lambda _resource, _seconds: None
 
     # What others may see and ask.
 
@@ -180,16 +187,21 @@ class Agent:
             self._answers.pop(request, None)
 
     async def subscribe(self) -> AsyncIterator[Note]:
-        """Everything that happens from now on; a slow reader loses the oldest."""
+        """Everything that happens from now on; a slow reader loses the oldest, and is told."""
         if len(self._subscribers) >= SUBSCRIBERS_MAX:
             raise PeerError(f"{SUBSCRIBERS_MAX} readers of events are already there", retry=True)
         queue: asyncio.Queue[Note] = asyncio.Queue(NOTES_PER_SUBSCRIBER_MAX)
-        self._subscribers.add(queue)
+        self._subscribers[queue] = 0
         try:
             while True:
-                yield await queue.get()
+                note = await queue.get()
+                lost = self._subscribers[queue]
+                if lost:
+                    self._subscribers[queue] = 0
+                    yield Note("events_lost", {"count": lost})
+                yield note
         finally:
-            self._subscribers.discard(queue)
+            self._subscribers.pop(queue, None)
 
     # The loop.
 
@@ -199,6 +211,7 @@ class Agent:
 
     async def run(self, first: Iterable[Effect] = ()) -> None:
         """Carries out the first effects, then handles events for ever."""
+        self._share()
         await self._carry_out(list(first))
         while True:
             events = [await self._events.get()]
@@ -219,8 +232,9 @@ class Agent:
         before = self.state
         effects: list[Effect] = []
         for event in events:
+            start = time.perf_counter()
             self._state, more = step(self.setup, self.state, event)
-            effects += more
+            effects += [_timed(effect, time.perf_counter() - start) for effect in more]
         try:
             if any(isinstance(effect, Save) for effect in effects):
                 self._save(self.state)
@@ -229,7 +243,15 @@ class Agent:
             for event in events:
                 self._not_saved(event, error)
             return
+        if self.state.host.cpu.shared != before.host.cpu.shared:
+            self._share()
         await self._carry_out(effects)
+
+    def _share(self) -> None:
+        policy = self.setup.host.cpu
+        shared = self.state.host.cpu.shared or (policy.reserved if policy is not None else 0)
+        if shared:
+            self._attempt("share", partial(self.runtime.share, shared))
 
     def _save(self, state: AgentState) -> None:
         settings = self.setup.host.settings
@@ -295,9 +317,10 @@ class Agent:
         if note.event in {"pod_admitted", "pod_rejected"}:
             self._recent.append({"time": self._now(), "outcome": note.event, **note.values})
         self.on_note(note)
-        for queue in self._subscribers:
+        for queue in list(self._subscribers):
             if queue.full():
                 queue.get_nowait()
+                self._subscribers[queue] += 1
             queue.put_nowait(note)
 
     def _pin(self, pins: Sequence[PinContainer]) -> None:
@@ -390,11 +413,13 @@ class Agent:
     async def _allocate(self, effect: AllocateDevices) -> None:
         where = effect.uid, effect.container, effect.resource
         event: Event
+        start = time.perf_counter()
         try:
             answer = await self.plugins.allocate(effect.resource, effect.ids)
             event = DevicesAllocated(*where, answer, self._now())
         except PeerError as error:
             event = DevicesRefused(*where, str(error), self._now())
+        self.on_allocated(effect.resource, time.perf_counter() - start)
         await self._events.put(event)
 
     # Time.
@@ -429,6 +454,13 @@ class Agent:
             task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _timed(effect: Effect, seconds: float) -> Effect:
+    """A note of a decision says how long it took."""
+    if isinstance(effect, Note) and effect.event in {"pod_admitted", "pod_rejected"}:
+        return Note(effect.event, {**effect.values, "seconds": seconds})
+    return effect
 
 
 def _waits(pod: AgentPod) -> bool:

@@ -90,6 +90,10 @@ class Processes:
         if placings:
             self.runtime.pin_all(placings)
 
+    def share(self, cpus: int) -> None:
+        """Keeps what watches over containers away from CPUs that a container has alone."""
+        self.runtime.pin_supervisors(CpuSet(cpus))
+
     def drift(self, effects: Sequence[PinContainer]) -> list[str]:
         """What is not as it should be, one line each, and mended."""
         expected = [

@@ -41,9 +41,16 @@ from numalign.core import host as hosts
 from numalign.core import node_fit
 from numalign.core.cgroup_values import QuotaRule
 from numalign.core.device_allocation import Allocation
-from numalign.core.device_events import PluginEvent, PluginForgotten, PluginGone, PluginReported
+from numalign.core.device_events import (
+    PluginEvent,
+    PluginForgotten,
+    PluginGone,
+    PluginRegistered,
+    PluginReported,
+    RegistrationRefused,
+)
 from numalign.core.devices import SavedDevices
-from numalign.core.errors import ConfigError
+from numalign.core.errors import ConfigError, PeerError
 from numalign.core.machine import Machine
 from numalign.core.machine_info import machine_info
 from numalign.core.podresources_view import snapshot
@@ -180,7 +187,11 @@ def _runtime(
     quota = QuotaRule(
         enforced=kubelet.cpu_cfs_quota, period_us=kubelet.cpu_cfs_quota_period_ns // 1000
     )
-    runtime = ProcessRuntime(options.state_dir, _cgroups(options, config))
+    try:
+        runtime = ProcessRuntime(options.state_dir, _cgroups(options, config))
+    except PeerError as error:
+        log.warning("no_cgroups", error=str(error))
+        runtime = ProcessRuntime(options.state_dir, None)
     bridge = processes.Processes(runtime, setup.host.settings, logs, quota)
     return runtime, bridge
 
@@ -243,8 +254,11 @@ def _plugin_event(agent: Agent, event: PluginEvent, now: float) -> None:
             )
         case PluginGone(resource) | PluginForgotten(resource):
             agent.tell(DevicesGone(resource, now))
-        case _:
+        case PluginRegistered(resource) | RegistrationRefused(resource):
+            agent.on_registered(resource)
             log.info("device_plugin", what=str(event))
+        case _:
+            log.warning("device_plugin", what=str(event))
 
 
 # Running.
@@ -370,6 +384,10 @@ class DecideOnly:
     def pin(self, effects: Sequence[PinContainer]) -> None:
         """Nothing is moved."""
         del effects
+
+    def share(self, cpus: int) -> None:
+        """Nobody helps."""
+        del cpus
 
     def drift(self, effects: Sequence[PinContainer]) -> list[str]:
         """Nothing drifts."""
