@@ -116,6 +116,16 @@ def test_missing_package_ids_are_numbered_by_shared_packages() -> None:
     assert any("package id" in note for note in machine.notes)
 
 
+def test_threads_of_a_core_are_in_one_socket_even_if_only_one_tells_its_package() -> None:
+    files = _small_files()
+    for cpu in (3, 7):
+        del files[f"{CPU}/cpu{cpu}/topology/physical_package_id"]
+    del files[f"{CPU}/cpu7/topology/package_cpus"]
+    machine = _read(files)
+    assert machine.cpu_by_id[3].socket == machine.cpu_by_id[7].socket
+    assert machine.cpu_by_id[7].core == 3
+
+
 def test_missing_core_ids_become_the_lowest_cpu() -> None:
     files = {k: v for k, v in _small_files().items() if not k.endswith("core_id")}
     assert [cpu.core_id for cpu in _read(files).cpus] == [0, 1, 2, 3, 0, 1, 2, 3]

@@ -60,6 +60,7 @@ IMPOSSIBLE = {
     "on NUMA node none by its own word": _with_cpu(node=None),
     "and on none by the nodes'": _with_nodes(replace(FIRST, cpus=CpuSet.parse("1,4-5")), SECOND),
     "a core 0 of CPUs 4": _with_cpu(core=1),
+    "CPUs 0,4 of one core in several places": _with_cpu(socket=1),
     "a core 3 of CPUs 0": replace(
         MACHINE, cpus=(replace(MACHINE.cpus[0], core=3),), nodes=(replace(FIRST, distances=None),)
     ),

@@ -103,7 +103,8 @@ def cpus_of(
         first = by_cpu[next(bits(mask))]
         lead.update(dict.fromkeys(bits(mask), first))
     return tuple(
-        _cpu(own, lead[own.cpu], sockets[own.cpu], node_of.get(own.cpu)) for own in topologies
+        _cpu(own.cpu, lead[own.cpu], sockets[lead[own.cpu].cpu], node_of.get(own.cpu))
+        for own in topologies
     )
 
 
@@ -125,10 +126,10 @@ def _id(text: SysfsText, path: str) -> int | None:
     return None if number is None or number < 0 else number
 
 
-def _cpu(own: Topology, lead: Topology, socket: int, node: int | None) -> Cpu:
-    # Die, cluster and core id are one for a core, so those of its first thread stand for all.
+def _cpu(cpu: int, lead: Topology, socket: int, node: int | None) -> Cpu:
+    # A core has one socket, die, cluster and core id: those of its first thread stand for all.
     return Cpu(
-        id=own.cpu,
+        id=cpu,
         node=node,
         socket=socket,
         core=lead.cpu,

@@ -249,6 +249,11 @@ def _check_cpus(machine: Machine) -> None:
             raise DiscoveryError(
                 source, f"a core {core} of CPUs {cpus}", "the lowest CPU as the core's name"
             )
+        places = {(machine.cpu_by_id[i].socket, machine.cpu_by_id[i].core_id) for i in cpus}
+        if len(places) > 1:
+            raise DiscoveryError(
+                source, f"CPUs {cpus} of one core in several places", "one socket and one core id"
+            )
 
 
 def _or_none(node: int | None) -> str:
