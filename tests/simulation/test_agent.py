@@ -216,7 +216,7 @@ def simulated(seed):
     )
     info = machine(nodes=2, cores=4)
     built = hosts.build(configured, info)
-    setup = AgentSetup(built, node_fit.allocatable(configured, info), pods_max=60)
+    setup = AgentSetup(built, node_fit.allocatable(configured, info), pods_known_max=60)
     state = AgentState(hosts.cleaned(built, hosts.start(built)))
     sim = Simulated(rng, setup, state, state)
     sim.report_devices()

@@ -10,7 +10,7 @@ file of ours, which may name the other one:
     kubeletConfig: /etc/kubernetes/kubelet.yaml
     cgroupParent: numalign
     backoffSeconds: 10
-    podsMax: 1000
+    podsMax: 110
     devices:
     - resource: example.com/fpga
       devices: [{id: fpga0, nodes: [0]}, {id: fpga1, nodes: [1]}]
@@ -57,7 +57,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     kubelet_config: str | None = None
     cgroup_parent: str = "numalign"
     backoff_seconds: float = 10.0
-    pods_max: int = 1_000
+    pods_max: int = 110  # as the kubelet's maxPods
     devices: list[_Devices] = []
 
 
@@ -89,7 +89,7 @@ class AgentConfig:
     kubelet: KubeletConfig | None = None
     cgroup_parent: str = "numalign"
     backoff_seconds: float = 10.0
-    pods_max: int = 1_000
+    pods_max: int = 110  # as the kubelet's maxPods
     devices: tuple[DeclaredDevices, ...] = field(default_factory=tuple)
 
 

@@ -131,7 +131,7 @@ class AgentSetup:
     backoff_seconds_max: float = 300.0
     backoff_reset_seconds: float = 600.0  # a run this long makes the next back-off short again
     grace_seconds_max: float = 600.0
-    pods_max: int = 1_000  # active and ended ones together
+    pods_known_max: int = 1_000  # active and ended ones together
     # How long after a start a pod waits for a device plugin that was there before.
     plugin_grace_seconds: float = 60.0
     declared: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)

@@ -60,6 +60,7 @@ from numalign.wire.host_settings import default_config, host_settings
 from numalign.wire.kubelet_config import KubeletConfig
 
 MANIFEST_SECONDS: Final = 1.0
+KNOWN_PODS_MAX: Final = 1_000  # active and ended ones together
 CONFIG_BYTES_MAX: Final = 1024 * 1024
 
 log = structlog.get_logger("numalign.agent")
@@ -117,9 +118,9 @@ def setup_of(config: AgentConfig, machine: Machine) -> tuple[AgentSetup, Kubelet
     info = machine_info(machine)
     setup = AgentSetup(
         hosts.build(settings, info),
-        node_fit.allocatable(settings, info),
+        node_fit.allocatable(settings, info, pods_max=config.pods_max),
         backoff_seconds=config.backoff_seconds,
-        pods_max=config.pods_max,
+        pods_known_max=max(KNOWN_PODS_MAX, 2 * config.pods_max),
         declared={item.resource: item.on(machine) for item in config.devices},
     )
     return setup, kubelet

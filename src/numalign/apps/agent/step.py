@@ -95,8 +95,8 @@ def _submitted(setup: AgentSetup, state: AgentState, event: PodSubmitted) -> Nex
     known = state.pods.get(event.uid)
     if known is not None:
         return state, _answers(event.request, known, event.uid)
-    if len(state.pods) >= setup.pods_max:
-        text = f"found {len(state.pods)} pods, expected fewer than {setup.pods_max}"
+    if len(state.pods) >= setup.pods_known_max:
+        text = f"found {len(state.pods)} pods, expected fewer than {setup.pods_known_max}"
         return state, _answered(event, "OutOfpods", f"{text}; delete some that have ended")
     pod = core_pod(event.record, uid=event.uid)
     missing = _plugins_awaited(setup, state, pod, event.now)
