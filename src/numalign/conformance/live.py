@@ -125,7 +125,8 @@ class _Live:
             case Broken(kind, statement):
                 return kind.value, statement
             case Admitted():
-                lack = node_fit.shortages(pod, others, self.settings, self._totals(pod))
+                totals = node_fit.with_devices(self.totals, self.state.devices, pod)
+                lack = node_fit.shortages(pod, others, self.settings, totals)
                 if not lack:
                     return None, None
                 # All pods of a record are static and so critical: the kubelet looks for victims
@@ -133,15 +134,6 @@ class _Live:
                 self.state = host.ended(self.state, pod.uid)
                 listed = "".join(f"(res: {s.resource}, q: {s.missing}), " for s in lack)
                 return "UnexpectedAdmissionError", f"{NO_VICTIMS}[{listed}]"
-
-    def _totals(self, pod: Pod) -> dict[str, int]:
-        found = self.state.devices
-        counts = {name: r.healthy.bit_count() for name, r in found.resources.items()}
-        if pod.uid in found.entries:
-            # A pod that has its devices is not refused because a plugin is away.
-            for name, ids in found.in_use.items():
-                counts[name] = max(counts.get(name, 0), len(ids))
-        return {**self.totals, **counts}
 
     def _files(self) -> dict[str, str]:
         # The kubelet frees CPUs of pods that are gone in its reconcile loop, which ran before the

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from numalign.core.devices import DeviceState
 from numalign.core.machine_info import MachineInfo
 from numalign.core.pod import Pod, is_memory_type, pod_requests
 from numalign.core.quantity import Quantity, hugepage_type
@@ -62,6 +63,18 @@ def allocatable(settings: Settings, info: MachineInfo, *, pods_max: int = 110) -
     hugepages = sum(total for name, total in totals.items() if name.startswith("hugepages-"))
     left["memory"] = max(0, left["memory"] - hugepages)
     return {**left, PODS: pods_max}
+
+
+def with_devices(totals: Totals, devices: DeviceState, pod: Pod) -> dict[str, int]:
+    """The totals with the healthy devices of each resource.
+
+    A pod that has its devices is not refused because a plugin is away.
+    """
+    counts = {name: r.healthy.bit_count() for name, r in devices.resources.items()}
+    if pod.uid in devices.entries:
+        for name, ids in devices.in_use.items():
+            counts[name] = max(counts.get(name, 0), len(ids))
+    return {**totals, **counts}
 
 
 def counted(name: str, amount: Quantity) -> int:

@@ -118,9 +118,9 @@ def _submitted(setup: AgentSetup, state: AgentState, event: PodSubmitted) -> Nex
         return state, [AskPreference(need.preference, event)]
     match decision:
         case Admitted():
-            lack = node_fit.shortages(
-                pod, state.host.pods.values(), setup.host.settings, totals(setup, after, pod)
-            )
+            totals = node_fit.with_devices(setup.totals, after.devices, pod)
+            others = state.host.pods.values()
+            lack = node_fit.shortages(pod, others, setup.host.settings, totals)
             if lack:
                 ended = host.ended(after, event.uid)
                 words = lack[0].reason, lack[0].message
@@ -170,18 +170,6 @@ def _retried(setup: AgentSetup, state: AgentState, now: float) -> Next:
             state, more = _submitted(setup, replace(state, pods=others), event)
             effects += more
     return state, effects
-
-
-def totals(setup: AgentSetup, state: HostState, pod: Pod) -> dict[str, int]:
-    """What the host offers to pods, devices included.
-
-    A pod that has its devices is not refused because a plugin is away.
-    """
-    counts = {name: r.healthy.bit_count() for name, r in state.devices.resources.items()}
-    if pod.uid in state.devices.entries:
-        for name, ids in state.devices.in_use.items():
-            counts[name] = max(counts.get(name, 0), len(ids))
-    return {**setup.totals, **counts}
 
 
 def _admitted(
