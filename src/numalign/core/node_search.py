@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from numalign.core.sets import bits, mask_of
 
@@ -202,7 +203,11 @@ class _Closest:
         self.accept = accept
         self.own = {a: distances[a][a] for a in nodes}
         self.pair = {(a, b): distances[a][b] + distances[b][a] for a in nodes for b in nodes}
-        self.least_pair = min((d for (a, b), d in self.pair.items() if a != b), default=0)
+        # For each node: the least sum of its distances to m others, for every m.
+        self.least = {
+            a: list(accumulate(sorted(self.pair[a, b] for b in nodes if b != a), initial=0))
+            for a in nodes
+        }
         self.best: int | None = None
         self.best_sum = 0
 
@@ -230,12 +235,17 @@ class _Closest:
         self._visit(chosen | 1 << node, total + added, rest, more - 1)
 
     def _least_rest(self, chosen: int, still_open: int, more: int) -> int:
-        """No completion adds less than this."""
-        if more == 0:
+        """No completion adds less than this.
+
+        A node that joins adds its distances to the chosen ones and, with each other one that
+        joins, half of the distance between the two: at least half of its least distances.
+        """
+        if more == 0 or still_open.bit_count() < more:
             return 0
         members = list(bits(chosen))
-        costs = sorted(
-            self.own[node] + sum(self.pair[node, other] for other in members)
+        doubled = sorted(
+            2 * (self.own[node] + sum(self.pair[node, other] for other in members))
+            + self.least[node][more - 1]
             for node in bits(still_open)
         )
-        return sum(costs[:more]) + self.least_pair * (more * (more - 1) // 2)
+        return -(-sum(doubled[:more]) // 2)
