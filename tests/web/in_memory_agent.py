@@ -37,7 +37,7 @@ class InMemoryAgent:
         info = machine_info(self.machine)
         configured = settings(policy, safe=True, reserved=reserved, **more)
         built = hosts.build(configured, info)
-        self.setup = AgentSetup(built, node_fit.allocatable(configured, info), pods_max=300)
+        self.setup = AgentSetup(built, node_fit.allocatable(configured, info), pods_known_max=300)
         self.state = AgentState(hosts.cleaned(built, hosts.start(built)))
         self.metrics = AgentMetrics(self.setup)
         self.now = 1_900_000_000.0
