@@ -764,6 +764,16 @@ def start_until_killed(runtime: ProcessRuntime, tmp_path: Path, mark: str, first
         os._exit(1)
 
 
+def test_a_directory_made_just_before_a_crash_is_removed(
+    again: Callable[[], ProcessRuntime], tmp_path: Path
+) -> None:
+    again()
+    (tmp_path / "state/runs/1234").mkdir(parents=True)
+    assert asyncio.run(again().adopt()) == []
+    assert list((tmp_path / "state/runs").iterdir()) == []
+
+
+@pytest.mark.e2e
 def test_no_process_is_lost_however_early_its_owner_is_killed(
     again: Callable[[], ProcessRuntime], tmp_path: Path
 ) -> None:

@@ -128,7 +128,7 @@ def test_an_absurd_text_costs_no_time(text: str) -> None:
         str(found), found.value(), found.milli(), found.micro(), found.as_int64()
     except ValueError:
         pass
-    assert time.perf_counter() - start < 0.5
+    assert time.perf_counter() - start < 10, "it does not end"
 
 
 def test_anything_finer_than_a_billionth_is_rounded_up() -> None:

@@ -444,6 +444,9 @@ class ProcessRuntime:
             except PeerError as error:
                 self.faults.append(str(error))
         await self._swept(found.keys() | self._watched.keys())
+        for pod in self._runs.iterdir():
+            with suppress(OSError):  # not empty: something of it is known
+                pod.rmdir()
         return list(found.values())
 
     async def _swept(self, known: Set[tuple[str, str]]) -> None:
