@@ -39,6 +39,9 @@ from numalign.core.errors import ConfigError, PeerError
 from numalign.wire import device_plugin as wire
 from numalign.wire._generated import deviceplugin_v1beta1_pb2 as pb
 
+# Real processes, sockets and time: run by make e2e.
+pytestmark = pytest.mark.e2e
+
 OPTIONS = pb.DevicePluginOptions(pre_start_required=True, get_preferred_allocation_available=True)
 
 

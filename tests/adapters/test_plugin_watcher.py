@@ -24,6 +24,9 @@ from numalign.core.device_events import PluginGone, PluginReported, Registration
 from numalign.core.devices import Device
 from numalign.wire._generated.pluginregistration_v1_pb2 import PluginInfo
 
+# Real processes, sockets and time: run by make e2e.
+pytestmark = pytest.mark.e2e
+
 
 def info(kind: str = "DevicePlugin", name: str = RESOURCE, version: str = "v1beta1") -> PluginInfo:
     return PluginInfo(type=kind, name=name, supported_versions=[version])

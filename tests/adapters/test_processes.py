@@ -36,6 +36,9 @@ from numalign.core.errors import ConfigError, PeerError
 from numalign.core.pod import Qos
 from numalign.core.sets import CpuSet, NodeSet
 
+# Real processes, sockets and time: run by make e2e.
+pytestmark = pytest.mark.e2e
+
 HOST_CPUS = CpuSet.of(os.sched_getaffinity(0))
 FIRST = CpuSet(HOST_CPUS.mask & -HOST_CPUS.mask)
 LAST = CpuSet(1 << HOST_CPUS.mask.bit_length() - 1)

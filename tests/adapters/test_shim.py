@@ -19,6 +19,9 @@ import pytest
 
 from numalign.adapters import shim
 
+# Real processes, sockets and time: run by make e2e.
+pytestmark = pytest.mark.e2e
+
 LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z (stdout|stderr) ([FP]) (.*)")
 
 

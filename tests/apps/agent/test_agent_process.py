@@ -7,6 +7,9 @@ import stat
 import pytest
 from tests.apps.agent.processes import AgentProcess, allowed_cpus, manifest
 
+# Real processes, sockets and time: run by make e2e.
+pytestmark = pytest.mark.e2e
+
 TWO_CPUS = pytest.mark.skipif(
     len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs, one to reserve and one to give"
 )
