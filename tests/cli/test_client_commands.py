@@ -16,8 +16,7 @@ from numalign.cli.get import _Found, _show
 from numalign.cli.main import main
 from numalign.cli.output import Output
 from numalign.cli.settings import Settings
-from numalign.cli.trace_text import lines_of
-from numalign.core.trace_view import as_data, as_lines
+from numalign.core.trace_view import as_data, as_lines, lines_of
 from numalign.wire.pods import load_all
 
 

@@ -175,7 +175,7 @@ def _state(state: Mapping[str, Any]) -> str:
 
 
 def _decisions(decisions: list[Mapping[str, Any]]) -> Fields:
-    from numalign.cli.trace_text import lines_of
+    from numalign.core.trace_view import lines_of
 
     if not decisions:
         yield 0, "Decision", "not among the last ones that the agent remembers"

@@ -172,11 +172,6 @@ class CpuTopology:
                 cpus |= mask
         return cpus
 
-    def socket_count_of(self, nodes: int) -> int:
-        """The number of sockets that have CPUs on a mask of NUMA nodes."""
-        cpus = self.cpus_of_nodes(nodes)
-        return sum(1 for mask in self.sockets.values() if mask & cpus)
-
     def cores_touched(self, cpus: int) -> int:
         """All CPUs of every core that has one of these CPUs."""
         touched = 0

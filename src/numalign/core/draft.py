@@ -14,6 +14,7 @@ from numalign.core.decisions import AllocationError
 from numalign.core.devices import Preferred, Wanted
 from numalign.core.hints import Affinity, Answer, Hint, ProviderAnswer
 from numalign.core.host import Host, HostState, Reusable, cleaned
+from numalign.core.memory_policy import MemoryPolicy
 from numalign.core.pod import (
     Container,
     NotAnIntegerError,
@@ -243,10 +244,7 @@ class Draft:
         blocks = self.memory.entries.get(self.uid, {}).get(container.name)
         if blocks is not None:
             return memory_static.regenerated(blocks, request)
-        if not request:
-            return {}
-        found = memory_static.hint_set(policy, self.memory.machine, request, self.reusable.memory)
-        return {} if found is None else dict.fromkeys(request, found)
+        return self._new_memory_hints(policy, request)
 
     def _memory_hints_of_pod(self) -> ProviderAnswer:
         policy = self.host.memory
@@ -264,6 +262,10 @@ class Draft:
         for container in self.pod.in_order:
             if container.name in entries:
                 return memory_static.regenerated(entries[container.name], request)
+        return self._new_memory_hints(policy, request)
+
+    def _new_memory_hints(self, policy: MemoryPolicy, request: dict[str, int]) -> ProviderAnswer:
+        """Hints for what is not held yet; the same for every kind of memory that is asked for."""
         if not request:
             return {}
         found = memory_static.hint_set(policy, self.memory.machine, request, self.reusable.memory)

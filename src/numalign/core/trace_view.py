@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
 from numalign.core.decisions import AllocateStep, MergeStep, Trace
 from numalign.core.hints import Affinity, Answer, Hint, HintSet, ProviderAnswer
-from numalign.core.sets import format_list, ids_of
+from numalign.core.sets import format_list, ids_of, mask_of
 
 HINTS_LISTED_MAX: Final = 64  # hints of one resource that are listed one by one
 NODES_LISTED_MAX: Final = 8  # machines up to this size have all hints listed
@@ -21,7 +21,12 @@ def as_data(trace: Trace) -> list[dict[str, Any]]:
 
 def as_lines(trace: Trace) -> list[str]:
     """The steps as text, one fact per line."""
-    return [line for step in trace.steps for line in _lines(step)]
+    return lines_of(as_data(trace))
+
+
+def lines_of(steps: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The same from plain values, as they come from the agent's API or a file."""
+    return [line for step in steps for line in _lines(step)]
 
 
 def hint_data(hint: Hint) -> dict[str, Any]:
@@ -30,10 +35,10 @@ def hint_data(hint: Hint) -> dict[str, Any]:
     return {"nodes": nodes, "preferred": hint.preferred}
 
 
-def hint_text(hint: Hint) -> str:
+def hint_text(hint: Mapping[str, Any]) -> str:
     """A hint as ``{0-1}+``: the nodes, and + for preferred or - for not."""
-    nodes = "any" if hint.nodes is None else "{" + format_list(hint.nodes) + "}"
-    return nodes + ("+" if hint.preferred else "-")
+    nodes = "any" if hint["nodes"] is None else "{" + format_list(mask_of(hint["nodes"])) + "}"
+    return nodes + ("+" if hint["preferred"] else "-")
 
 
 def shown_hints(hints: HintSet) -> tuple[list[Hint], bool]:
@@ -91,26 +96,23 @@ def _give_data(step: AllocateStep) -> dict[str, Any]:
     }
 
 
-def _lines(step: MergeStep | AllocateStep) -> Iterator[str]:
-    where = "pod" if step.container is None else f"container {step.container}"
-    if isinstance(step, AllocateStep):
-        yield f"{where}: {step.provider} {step.error or 'gave what was asked'}"
+def _lines(step: Mapping[str, Any]) -> Iterator[str]:
+    where = "pod" if step["container"] is None else f"container {step['container']}"
+    if step["step"] == "allocate":
+        yield f"{where}: {step['provider']} {step['error'] or 'gave what was asked'}"
         return
-    for provider, answer in step.answers.items():
+    for provider, answer in step["providers"].items():
         if not answer:
             yield f"{where}: {provider} has no preference"
             continue
         for resource, found in answer.items():
             yield f"{where}: {provider} {resource}: {_answer_text(found)}"
-    verdict = "admitted" if step.admitted else "refused"
-    yield f"{where}: merged {hint_text(step.merged)}, {verdict}"
+    verdict = "admitted" if step["admitted"] else "refused"
+    yield f"{where}: merged {hint_text(step['merged'])}, {verdict}"
 
 
-def _answer_text(answer: Answer) -> str:
-    if answer is Affinity.ANYWHERE:
-        return "anywhere"
-    if answer is Affinity.NOWHERE:
-        return "nowhere"
-    assert isinstance(answer, HintSet), "an answer is an affinity or a set of hints"
-    hints, complete = shown_hints(answer)
-    return " ".join(hint_text(hint) for hint in hints) + ("" if complete else " ...")
+def _answer_text(answer: Mapping[str, Any]) -> str:
+    if answer["affinity"] != "hints":
+        return str(answer["affinity"])
+    text = " ".join(hint_text(hint) for hint in answer["hints"])
+    return text if answer["complete"] else f"{text} ..."

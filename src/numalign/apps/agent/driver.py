@@ -84,8 +84,8 @@ class Runtime(Protocol):
     def share(self, cpus: int) -> None:
         """Tells of the CPUs (a mask) that the runtime's own helpers may use."""
 
-    def drift(self, effects: Sequence[PinContainer]) -> list[str]:
-        """What is not as it should be, mended."""
+    def mend(self, effects: Sequence[PinContainer]) -> list[str]:
+        """Puts right what is not as it should be; what it found, PeerError if it cannot."""
 
     def forget(self, uid: str) -> None:
         """Removes what is kept of a pod."""
@@ -441,11 +441,10 @@ class Agent:
         """Compares what is with what should be, and mends it; what was found."""
         wanted = lifecycle.pins(self.setup, self.state)
         running = [p for p in wanted if _is_running(self.state, p)]
-        found = self.runtime.drift(running)
+        found: list[str] = []
+        self._attempt("mend", lambda: found.extend(self.runtime.mend(running)))
         for text in found:
             self._note(Note("drift_repaired", {"found": text}))
-        if found:
-            self._pin(running)
         return found
 
     async def close(self) -> None:

@@ -94,7 +94,7 @@ class Processes:
         """Keeps what watches over containers away from CPUs that a container has alone."""
         self.runtime.pin_supervisors(CpuSet(cpus))
 
-    def drift(self, effects: Sequence[PinContainer]) -> list[str]:
+    def mend(self, effects: Sequence[PinContainer]) -> list[str]:
         """What is not as it should be, one line each, and mended."""
         expected = [
             Expected(pod_uid=e.uid, container=e.container, cpus=CpuSet(e.cpus), mems=_nodes(e))

@@ -390,7 +390,7 @@ class DecideOnly:
         """Nobody helps."""
         del cpus
 
-    def drift(self, effects: Sequence[PinContainer]) -> list[str]:
+    def mend(self, effects: Sequence[PinContainer]) -> list[str]:
         """Nothing drifts."""
         del effects
         return []
