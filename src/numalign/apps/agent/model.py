@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from numalign.core.cgroup_values import mems_of
 from numalign.core.device_allocation import Allocation
 from numalign.core.devices import Device
 from numalign.core.host import Host, HostState
@@ -152,11 +153,5 @@ def placed_cpus(setup: AgentSetup, state: AgentState, uid: str, container: Conta
 
 def placed_nodes(state: AgentState, uid: str, name: str) -> int | None:
     """The NUMA nodes that a container's memory is bound to; None if it is not."""
-    blocks = state.host.memory.entries.get(uid, {}).get(name)
-    if not blocks:
-        return None
-    mask = 0
-    for block in blocks:
-        for node in block.nodes:
-            mask |= 1 << node
-    return mask
+    found = mems_of(state.host.memory.entries.get(uid, {}).get(name, ()))
+    return None if found is None else found.mask
