@@ -15,12 +15,11 @@ from numalign.adapters.filetree import MappingTree
 from numalign.adapters.sysfs import read_machine
 from numalign.conformance.reading import Json
 from numalign.core import devices, host, node_fit
-from numalign.core.admission import admit
-from numalign.core.decisions import Admitted, Broken, Rejected
 from numalign.core.host import HostState
 from numalign.core.machine_info import machine_info
 from numalign.core.pod import Pod, qos_class
 from numalign.core.settings import Version
+from numalign.core.situation import refusal, verdict_on
 from numalign.core.state import Block, MemoryState
 from numalign.wire import (
     cpu_checkpoint,
@@ -33,10 +32,6 @@ from numalign.wire import (
 from numalign.wire.host_settings import host_settings
 
 REJECTED = "Pod was rejected: "
-NO_VICTIMS = (
-    "Unexpected error while attempting to recover from admission failure: preemption: error "
-    "finding a set of pods to preempt: no set of running pods found to reclaim resources: "
-)
 
 
 def live(record: Json) -> list[str]:
@@ -117,23 +112,14 @@ class _Live:
         self._follow_devices(result)
 
     def _decided(self, pod: Pod, others: list[Pod]) -> tuple[str | None, str | None]:
-        """Reason and message of a refusal, or None twice; ``others`` count for the node fit."""
-        self.state, decision = admit(self.host, self.state, pod)
-        match decision:
-            case Rejected(reason, message):
-                return reason.value, message
-            case Broken(kind, statement):
-                return kind.value, statement
-            case Admitted():
-                totals = node_fit.with_devices(self.totals, self.state.devices, pod)
-                lack = node_fit.shortages(pod, others, self.settings, totals)
-                if not lack:
-                    return None, None
-                # All pods of a record are static and so critical: the kubelet looks for victims
-                # among pods of lower priority, and there are none.
-                self.state = host.ended(self.state, pod.uid)
-                listed = "".join(f"(res: {s.resource}, q: {s.missing}), " for s in lack)
-                return "UnexpectedAdmissionError", f"{NO_VICTIMS}[{listed}]"
+        """Reason and message of a refusal, or None twice; ``others`` count for the node fit.
+
+        All pods of a record are static and so critical.
+        """
+        self.state, verdict = verdict_on(
+            self.host, self.state, self.totals, pod, is_critical=True, others=others
+        )
+        return refusal(verdict) or (None, None)
 
     def _files(self) -> dict[str, str]:
         # The kubelet frees CPUs of pods that are gone in its reconcile loop, which ran before the

@@ -16,8 +16,8 @@ from numalign.apps.agent.model import (
 )
 from numalign.core import host
 from numalign.core.admission import admit
-from numalign.core.decisions import Admitted, Broken, Rejected
 from numalign.core.devices import SavedDevices
+from numalign.core.situation import refusal
 from numalign.core.state import CpuState, MemoryState
 
 LOST_CODE = 137  # the process is gone and nobody saw how: as after a kill
@@ -115,19 +115,14 @@ def _with_processes(
 def _readmitted(setup: AgentSetup, state: AgentState, uid: str) -> tuple[AgentState, list[Effect]]:
     known = state.pods[uid]
     after, decision = admit(setup.host, state.host, known.pod)
-    if isinstance(decision, Admitted):
+    words = refusal(decision)
+    if words is None:
         return replace(state, host=after), []
-    text, message = _words(decision)
+    text, message = words
     failed = replace(known, phase=Phase.FAILED, reason=text, message=f"Pod was rejected: {message}")
     stops: list[Effect] = [StopContainer(uid, name, 0.0) for name in known.alive()]
     state = replace(state, host=after, pods={**state.pods, uid: failed})
     return state, [Note("pod_rejected", {"pod": known.pod.name, "reason": text}), *stops]
-
-
-def _words(decision: Rejected | Broken) -> tuple[str, str]:
-    if isinstance(decision, Rejected):
-        return decision.reason.value, decision.message
-    return decision.kind.value, decision.statement
 
 
 def _caught_up(

@@ -40,11 +40,11 @@ from numalign.apps.agent.model import (
     DeviceSource,
     Phase,
 )
-from numalign.core import devices, host, node_fit
-from numalign.core.admission import admit
-from numalign.core.decisions import Admitted, Broken, Rejected, Trace
+from numalign.core import devices, host
+from numalign.core.decisions import Trace
 from numalign.core.host import HostState
 from numalign.core.pod import Pod
+from numalign.core.situation import refusal, verdict_on
 from numalign.wire.pods import core_pod
 
 Next = tuple[AgentState, list[Effect]]
@@ -113,26 +113,15 @@ def _submitted(setup: AgentSetup, state: AgentState, event: PodSubmitted) -> Nex
 
     trace = Trace()
     try:
-        after, decision = admit(setup.host, state.host, pod, preferred=preferred, trace=trace)
+        after, verdict = verdict_on(
+            setup.host, state.host, setup.totals, pod, preferred=preferred, trace=trace
+        )
     except _NeedsPreferenceError as need:
         return state, [AskPreference(need.preference, event)]
-    match decision:
-        case Admitted():
-            totals = node_fit.with_devices(setup.totals, after.devices, pod)
-            others = state.host.pods.values()
-            lack = node_fit.shortages(pod, others, setup.host.settings, totals)
-            if lack:
-                ended = host.ended(after, event.uid)
-                words = lack[0].reason, lack[0].message
-                return _refused(setup, state, ended, event, words, trace)
-            return _admitted(setup, state, after, event, pod, trace)
-        case Rejected(reason, message):
-            return _refused(setup, state, after, event, (reason.value, message), trace)
-        case Broken(kind, statement):
-            words = "WouldBreak", f"{kind}: {statement}"
-            return _refused(setup, state, state.host, event, words, trace)
-        case _:
-            assert_never(decision)
+    words = refusal(verdict)
+    if words is None:
+        return _admitted(setup, state, after, event, pod, trace)
+    return _refused(setup, state, after, event, words, trace)
 
 
 def _plugins_awaited(setup: AgentSetup, state: AgentState, pod: Pod, now: float) -> list[str]:
