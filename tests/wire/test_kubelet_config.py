@@ -143,6 +143,28 @@ def test_a_sliver_of_a_cpu_is_rounded_by_version(version: Version, count: int) -
     assert on_machine(config, version).node_allocatable_reservation["cpu"].value() == count
 
 
+@pytest.mark.parametrize(
+    ("text", "pods"),
+    [
+        ("{}", 110),
+        ("maxPods: 30", 30),
+        ("maxPods: 0", 110),
+        ("podsPerCore: 4", 32),
+        ("podsPerCore: 20", 110),
+        ("maxPods: 250\npodsPerCore: 20", 160),
+    ],
+)
+def test_the_number_of_pods_is_bounded_as_in_the_kubelet(text: str, pods: int) -> None:
+    assert loaded("" if text == "{}" else text).pods_max_on(cpu_count=8) == pods
+
+
+def test_fewer_than_no_pods_are_refused() -> None:
+    assert faults("maxPods: -1\npodsPerCore: -2") == [
+        "maxPods: found -1, expected 0 or more",
+        "podsPerCore: found -2, expected 0 or more",
+    ]
+
+
 def test_gates_that_differ_from_their_defaults_reach_the_settings() -> None:
     text = "featureGates: {PodLevelResourceManagers: true, CPUManagerPolicyBetaOptions: true}\n"
     assert on_machine(loaded(text)).gates == {"PodLevelResourceManagers": True}

@@ -23,9 +23,9 @@ _COMMON: Final = """
     imagePullCredentialsVerificationPolicy imageServiceEndpoint iptablesDropBit
     iptablesMasqueradeBit kernelMemcgNotification kubeAPIBurst kubeAPIQPS kubeletCgroups
     localStorageCapacityIsolation logging makeIPTablesUtilChains maxOpenFiles
-    maxParallelImagePulls maxPods memoryReservationPolicy memorySwap nodeLeaseDurationSeconds
+    maxParallelImagePulls memoryReservationPolicy memorySwap nodeLeaseDurationSeconds
     nodeStatusMaxImages nodeStatusReportFrequency nodeStatusUpdateFrequency oomScoreAdj podCIDR
-    podLogsDir podPidsLimit podsPerCore port preloadedImagesVerificationAllowlist
+    podLogsDir podPidsLimit port preloadedImagesVerificationAllowlist
     protectKernelDefaults providerID qosReserved readOnlyPort registerNode registerWithTaints
     registryBurst registryPullQPS resolvConf rotateCertificates runOnce runtimeRequestTimeout
     seccompDefault serializeImagePulls serverTLSBootstrap showHiddenMetricsForVersion

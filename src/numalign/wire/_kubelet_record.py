@@ -35,3 +35,11 @@ class KubeletConfig:
     kube_reserved_cgroup: str = ""
     memory_throttling_factor: float | None = None
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
+    pods_max: int = 110
+    pods_per_core: int = 0  # 0: however many pods_max allows
+
+    def pods_max_on(self, cpu_count: int) -> int:
+        """How many pods a host with so many CPUs takes."""
+        if not self.pods_per_core:
+            return self.pods_max
+        return min(self.pods_max, self.pods_per_core * cpu_count)

@@ -41,9 +41,11 @@ USED_KEYS: Final = frozenset(
         "kind",
         "kubeReserved",
         "kubeReservedCgroup",
+        "maxPods",
         "memoryManagerPolicy",
         "memoryThrottlingFactor",
         "mergeDefaultEvictionSettings",
+        "podsPerCore",
         "reservedMemory",
         "reservedSystemCPUs",
         "systemReserved",
@@ -124,7 +126,17 @@ def _config(members: TypedMembers) -> KubeletConfig:
         kube_reserved_cgroup=members.text("kubeReservedCgroup", ""),
         memory_throttling_factor=members.decimal("memoryThrottlingFactor"),
         feature_gates=members.truths("featureGates"),
+        # Nothing and zero both mean the default, as the kubelet fills them in.
+        pods_max=_count(members, "maxPods") or defaults.pods_max,
+        pods_per_core=_count(members, "podsPerCore"),
     )
+
+
+def _count(members: TypedMembers, key: str) -> int:
+    found = members.whole(key, 0)
+    if found < 0:
+        members.note(key, str(found), "0 or more")
+    return found
 
 
 def _eviction_hard(members: TypedMembers) -> Mapping[str, str]:

@@ -36,6 +36,7 @@ from numalign.wire.kubelet_config import KubeletConfig
 
 API_VERSION: Final = "numalign.io/v1"
 KIND: Final = "AgentConfiguration"
+PODS_MAX: Final = 10_000
 
 
 class _Device(msgspec.Struct, forbid_unknown_fields=True):
@@ -57,7 +58,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     kubelet_config: str | None = None
     cgroup_parent: str = "numalign"
     backoff_seconds: float = 10.0
-    pods_max: int = 110  # as the kubelet's maxPods
+    pods_max: int | None = None
     devices: list[_Devices] = []
 
 
@@ -89,7 +90,7 @@ class AgentConfig:
     kubelet: KubeletConfig | None = None
     cgroup_parent: str = "numalign"
     backoff_seconds: float = 10.0
-    pods_max: int = 110  # as the kubelet's maxPods
+    pods_max: int | None = None  # None: what the kubelet's configuration says
     devices: tuple[DeclaredDevices, ...] = field(default_factory=tuple)
 
 
@@ -118,11 +119,13 @@ def _checked(found: _File, source: str, read: Callable[[str], bytes]) -> AgentCo
     if found.kubernetes not in set(Version):
         known = " or ".join(Version)
         raise ConfigError(f"{source}: kubernetes: found {found.kubernetes!r}, expected {known}")
-    if not 0 < found.backoff_seconds <= 300 or not 0 < found.pods_max <= 10_000:
+    if not 0 < found.backoff_seconds <= 300:
         raise ConfigError(
-            f"{source}: found backoffSeconds {found.backoff_seconds:g} and podsMax "
-            f"{found.pods_max}, expected 0 to 300 and 1 to 10000"
+            f"{source}: backoffSeconds: found {found.backoff_seconds:g}, expected more than 0 and "
+            "at most 300"
         )
+    if found.pods_max is not None and not 0 < found.pods_max <= PODS_MAX:
+        raise ConfigError(f"{source}: podsMax: found {found.pods_max}, expected 1 to {PODS_MAX}")
     version = Version(found.kubernetes)
     kubelet = None
     if found.kubelet_config is not None:

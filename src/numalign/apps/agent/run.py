@@ -21,7 +21,7 @@ from numalign.adapters.podresources import PodResources
 from numalign.adapters.processes import Exited, ProcessRuntime
 from numalign.adapters.state_files import StateDirectory
 from numalign.apps.agent import processes, saved
-from numalign.apps.agent.config import AgentConfig, load
+from numalign.apps.agent.config import PODS_MAX, AgentConfig, load
 from numalign.apps.agent.driver import Agent, Runtime
 from numalign.apps.agent.events import (
     ContainerExited,
@@ -116,11 +116,12 @@ def setup_of(config: AgentConfig, machine: Machine) -> tuple[AgentSetup, Kubelet
     kubelet = config.kubelet or default_config(machine)
     settings = host_settings(kubelet, machine, version=config.version, fidelity=config.fidelity)
     info = machine_info(machine)
+    pods_max = config.pods_max or min(kubelet.pods_max_on(info.cpu_count), PODS_MAX)
     setup = AgentSetup(
         hosts.build(settings, info),
-        node_fit.allocatable(settings, info, pods_max=config.pods_max),
+        node_fit.allocatable(settings, info, pods_max=pods_max),
         backoff_seconds=config.backoff_seconds,
-        pods_known_max=max(KNOWN_PODS_MAX, 2 * config.pods_max),
+        pods_known_max=max(KNOWN_PODS_MAX, 2 * pods_max),
         declared={item.resource: item.on(machine) for item in config.devices},
     )
     return setup, kubelet
