@@ -112,7 +112,7 @@ def objection(demand: Demand, host: HostFacts) -> str | None:
     if taint is not None:
         value = f"={taint.value}" if taint.value else ""
         return f"taint {taint.key}{value}:{taint.effect} that the pod does not tolerate"
-    if not host.is_ready:
+    if not host.is_ready and not _tolerated(_NOT_READY, demand.tolerations):
         return "not ready"
     if any(host.labels.get(key) != value for key, value in demand.selector):
         return "labels do not match the pod's nodeSelector"
@@ -147,7 +147,8 @@ def holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
             return found is None
         case Operator.GT | Operator.LT:
             return _compared(requirement, found)
-    return False
+        case _:
+            return False
 
 
 def _compared(requirement: Requirement, found: str | None) -> bool:
@@ -172,6 +173,8 @@ def _int64(text: str) -> int | None:
 
 _REPELLING: Final = ("NoSchedule", "NoExecute")
 _CORDONED: Final = Taint(UNSCHEDULABLE_TAINT, "", "NoSchedule")
+# The control plane taints such a host, but later than it is known.
+_NOT_READY: Final = Taint("node.kubernetes.io/not-ready", "", "NoSchedule")
 
 
 def untolerated(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> Taint | None:
@@ -203,7 +206,8 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
                 return False
             # The taint's value is compared with the toleration's.
             return found > wanted if toleration.operator == "Gt" else found < wanted
-    return False
+        case _:
+            return False
 
 
 # Ports.

@@ -21,7 +21,7 @@ def backoff_seconds(attempts: int) -> float:
     """How long a pod rests after so many failed attempts."""
     if attempts <= 0:
         return 0.0
-    return min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS_FIRST * 2 ** min(attempts - 1, 10))
+    return min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS_FIRST * (1 << min(attempts - 1, 10)))
 
 
 @dataclass(slots=True)
