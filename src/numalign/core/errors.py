@@ -7,6 +7,7 @@ NumalignError
 │   └── CorruptCheckpointError
 ├── StartError         the managers refuse to start, with the kubelet's own words
 └── PeerError          a peer did not answer or refused; says whether to try again
+    └── ApiError       the Kubernetes API server refused, with its code and reason
 
 A pod that does not fit is not an error but an answer: see decisions.Rejected.
 A promise broken by our own code is an AssertionError, and it ends the process.
@@ -61,3 +62,15 @@ class PeerError(NumalignError):
     def __init__(self, text: str, *, retry: bool = False) -> None:
         super().__init__(text)
         self.retry = retry
+
+
+class ApiError(PeerError):
+    """The Kubernetes API server refused, or (code 0) did not answer."""
+
+    def __init__(
+        self, text: str, *, code: int, reason: str = "", retry_after_seconds: float = 0.0
+    ) -> None:
+        super().__init__(text, retry=code in (0, 408, 429) or code >= 500)
+        self.code = code
+        self.reason = reason
+        self.retry_after_seconds = retry_after_seconds
