@@ -342,12 +342,6 @@ class ProcessRuntime:
             self.cgroups.make(qos_group(qos))
             self.cgroups.limit(qos_group(qos), limits)
 
-    def limit_pod(self, qos: Qos, uid: str, limits: Limits) -> None:
-        """Writes the amounts of a pod."""
-        if self.cgroups is not None:
-            self.cgroups.make(pod_group(qos, uid))
-            self.cgroups.limit(pod_group(qos, uid), limits)
-
     def _known(self, uid: str, name: str) -> _Watched:
         watched = self._watched.get((uid, name))
         if watched is None:

@@ -67,7 +67,7 @@ def _pod_record(pod: Record, now: float) -> dict[str, Any]:
         "restarts": sum(c["restartCount"] for c in every),
         "age": age_text(pod["metadata"].get("creationTimestamp"), now),
         "cpus": _joined(c["cpus"] for c in own),
-        "shared": len(own) < len(placed),
+        "shared": any(c["cpus"] and not c["exclusive"] for c in placed),
         "nodes": format_list(mask_of(_pod_nodes(placed))),
         "memoryBytes": sum(b["sizeBytes"] for b in blocks if b["type"] == "memory"),
         "devices": devices,

@@ -102,6 +102,8 @@ def _pod(pod: Mapping[str, Any]) -> Fields:
     yield 0, "QoS class", status["qosClass"]
     if placed["awaitedDevices"]:
         yield 0, "Awaits", ", ".join(placed["awaitedDevices"])
+    for note in placed["notes"]:
+        yield 0, "Note", note
     if "podCpus" in placed:
         yield 0, "Pod CPUs", placed["podCpus"]
     if "podMemory" in placed:
@@ -142,7 +144,8 @@ def _container(
         return
     if own["pid"] is not None:
         yield 2, "PID", str(own["pid"])
-    yield 2, "CPUs", f"{own['cpus']} ({'exclusive' if own['exclusive'] else 'shared pool'})"
+    if own["cpus"]:
+        yield 2, "CPUs", f"{own['cpus']} ({'exclusive' if own['exclusive'] else 'shared pool'})"
     if own["memory"]:
         yield 2, "Memory", _blocks(own["memory"])
     for resource, ids in own["devices"].items():

@@ -37,6 +37,16 @@ class Allocation:
     response: bytes = b""  # the answer as the checkpoint keeps it
 
 
+def parts_for_containers(answer: Allocation) -> str:
+    """What of an answer only a container runtime can carry out, in words; "" if nothing."""
+    parts = {
+        "device files": [device.container_path for device in answer.devices],
+        "mounts": [mount.container_path for mount in answer.mounts],
+        "CDI devices": list(answer.cdi_names),
+    }
+    return ", ".join(f"{what} {' '.join(found)}" for what, found in parts.items() if found)
+
+
 _T = TypeVar("_T", Mount, DeviceNode)
 
 

@@ -109,17 +109,20 @@ SCHEMAS: Final[dict[str, Schema]] = {
         containerID=_said(_STRING, "process://UID/CONTAINER/ATTEMPT"),
     ),
     "Placement": _object(
-        "source deleting awaitedDevices containers",
+        "source deleting awaitedDevices notes containers",
         source=_said(_STRING, "api, or file: and the name of the manifest"),
         deleting=_BOOLEAN,
         awaitedDevices=_said(_list(_STRING), "resources whose plugin has not answered yet"),
+        notes=_said(_list(_STRING), "what of the pod a plain process cannot have, one line each"),
         podCpus=_said(_STRING, "the CPUs of a pod with resources of its own"),
         podMemory=_list(_ref("Block")),
         containers=_said(
             _map(
                 _object(
                     "*",
-                    cpus=_CPUS,
+                    cpus=_said(
+                        _CPUS, "as a list such as 0-3,8; empty for a container that has ended"
+                    ),
                     exclusive=_said(_BOOLEAN, "whether no other container may use these CPUs"),
                     memory=_list(_ref("Block")),
                     devices=_said(_map(_list(_STRING)), "device ids by resource"),

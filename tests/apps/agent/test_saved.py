@@ -4,7 +4,6 @@ import pytest
 
 from numalign.apps.agent.model import AgentPod, ContainerStatus, Phase, RunState
 from numalign.apps.agent.saved import dump, load
-from numalign.core.device_allocation import Allocation, DeviceNode, Mount
 from numalign.core.errors import CorruptCheckpointError
 from numalign.wire.pods import core_pod, load_all
 
@@ -21,12 +20,6 @@ spec:
 def pods():
     [record] = load_all(MANIFEST, source="x")
     running = ContainerStatus(RunState.RUNNING, pid=7, started_at=1.5, restarts=2)
-    answer = Allocation(
-        {"A": "1"},
-        (Mount("/c", "/h", True),),
-        (DeviceNode("/dev/x", "/dev/y", "rw"),),
-        response=b"\x00\xff",
-    )
     pod = AgentPod(
         record,
         core_pod(record, uid="u1"),
@@ -35,7 +28,7 @@ def pods():
         Phase.RUNNING,
         started_at=13.0,
         containers={"main": running},
-        allocations={("main", "example.com/gpu"): answer},
+        awaited=frozenset({("main", "example.com/gpu")}),
     )
     return {"u1": pod}
 

@@ -1,5 +1,7 @@
 """One event at a time: what the agent becomes, and what it wants done."""
 
+from dataclasses import replace
+
 from tests.core.hosts import machine, settings
 
 from numalign.apps.agent import events as ev
@@ -8,7 +10,7 @@ from numalign.apps.agent.recovery import Ended, recovered
 from numalign.apps.agent.step import step
 from numalign.core import host as hosts
 from numalign.core import node_fit
-from numalign.core.device_allocation import Allocation
+from numalign.core.device_allocation import Allocation, DeviceNode
 from numalign.core.devices import Device
 from numalign.core.sets import parse_list
 from numalign.wire.pod_records import ContainerRecord, Metadata, PodRecord, PodSpec, Resources
@@ -247,6 +249,41 @@ def restarted(host, alive=(), ended=None):
         now=host.now,
     )
     return effects
+
+
+def test_a_crash_before_the_plugin_answered_has_it_asked_again_when_it_is_back():
+    host = Host()
+    with_devices(host)
+    host.submit("p", box(cpu="2", gpu="1"))
+    effects = restarted(host)
+    assert starts(effects) == []
+    assert host.state.pods["p"].reason == "WaitingForDevicePlugin"
+    host.event(ev.SourcesReady(host.now))
+    assert host.state.host.cpu.entries == {}
+    effects = with_devices(host)
+    [wanted] = [e for e in effects if isinstance(e, ev.AllocateDevices)]
+    answer = Allocation({"GPU": "g0"}, response=b"x")
+    where = ("p", "c", "example.com/gpu")
+    assert starts(host.event(ev.DevicesAllocated(*where, answer, host.now))) == ["c"]
+    assert host.state.pods["p"].allocations["c", "example.com/gpu"] is answer
+    assert wanted.ids == ("g0",)
+
+
+def test_what_only_a_container_runtime_can_give_is_told_once_where_there_is_none():
+    for runs_processes, told in ((True, 1), (False, 0)):
+        host = Host()
+        host.setup = replace(host.setup, runs_processes=runs_processes)
+        with_devices(host)
+        host.submit("p", box(gpu="1"))
+        answer = Allocation(
+            {"GPU": "g0"}, devices=(DeviceNode("/dev/g0", "/dev/g0"),), cdi_names=("v.com/gpu=g0",)
+        )
+        event = ev.DevicesAllocated("p", "c", "example.com/gpu", answer, host.now)
+        effects = host.event(event) + host.event(event)
+        notes = [e for e in effects if isinstance(e, ev.Note) and e.event == "devices_not_given"]
+        assert len(notes) == told
+        for note in notes:
+            assert note.values["not_given"] == "device files /dev/g0, CDI devices v.com/gpu=g0"
 
 
 def test_after_a_restart_a_new_pod_waits_for_a_plugin_that_was_there_before():

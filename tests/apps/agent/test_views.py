@@ -1,6 +1,7 @@
 """Pods as v1.Pod, the host as JSON, and the kubelet's metrics, from states of the real step."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from tests.core.hosts import GI
@@ -9,8 +10,9 @@ from tests.web.in_memory_agent import GPU, InMemoryAgent, manifest
 from numalign.apps.agent import events as ev
 from numalign.apps.agent.metrics import AgentMetrics
 from numalign.apps.agent.node_view import node_view
-from numalign.apps.agent.views import pod_list, pod_view, time_text
+from numalign.apps.agent.views import notes_of, pod_list, pod_view, time_text
 from numalign.core.decisions import Trace
+from numalign.core.device_allocation import Allocation, Mount
 from numalign.core.sets import parse_list
 from numalign.wire.pods import load_all
 
@@ -132,6 +134,32 @@ def test_init_containers_are_told_apart_from_the_others(agent):
     agent.exit("uid-web", "first", 0)
     conditions = {c["type"]: c["status"] for c in view(agent, "web")["status"]["conditions"]}
     assert conditions["Initialized"] == "True"
+
+
+def test_a_container_that_has_ended_sits_nowhere(agent):
+    value = manifest(limits={"memory": "1Gi"})
+    value["spec"]["initContainers"] = [{"name": "first"}]
+    submit(agent, value)
+    assert view(agent, "web")["numalign"]["containers"]["first"]["cpus"] == "0-15"
+    agent.exit("uid-web", "first", 0)
+    assert view(agent, "web")["numalign"]["containers"]["first"]["cpus"] == ""
+    assert {o["container"] for n in node(agent)["nodes"] for o in n["occupants"]} == {"main"}
+
+
+def test_what_a_plain_process_does_not_get_is_noted(agent):
+    value = manifest()
+    value["spec"]["containers"][0]["image"] = "nginx:1"
+    submit(agent, value)
+    assert view(agent, "web")["numalign"]["notes"] == []
+    agent.setup = replace(agent.setup, runs_processes=True)
+    known = agent.state.pods["uid-web"]
+    answer = Allocation(mounts=(Mount("/c", "/h"),))
+    known = replace(known, allocations={("main", "example.com/gpu"): answer})
+    assert notes_of(agent.setup, known) == [
+        "main: the image nginx:1 is not used; its command runs on the host itself",
+        "main: of what the plugin of example.com/gpu gives, a plain process does not get "
+        "mounts /c; it sees the files of the host",
+    ]
 
 
 def test_values_of_environment_variables_can_be_left_out(agent):

@@ -54,6 +54,7 @@ from numalign.core.decisions import Trace
 from numalign.core.device_allocation import Allocation, merged
 from numalign.core.errors import PeerError
 from numalign.core.machine import Machine
+from numalign.core.pod import Pod
 from numalign.core.trace_view import as_data
 from numalign.wire import cpu_checkpoint, device_checkpoint, device_holdings, memory_checkpoint
 from numalign.wire.pod_records import PodRecord
@@ -83,6 +84,9 @@ class Runtime(Protocol):
 
     def share(self, cpus: int) -> None:
         """Tells of the CPUs (a mask) that the runtime's own helpers may use."""
+
+    def weigh(self, pods: Iterable[Pod]) -> None:
+        """Tells of all pods that are there, by which QoS classes are weighed against each other."""
 
     def mend(self, effects: Sequence[PinContainer]) -> list[str]:
         """Puts right what is not as it should be; what it found, PeerError if it cannot."""
@@ -212,6 +216,7 @@ class Agent:
     async def run(self, first: Iterable[Effect] = ()) -> None:
         """Carries out the first effects, then handles events for ever."""
         self._share()
+        self._weigh()
         await self._carry_out(list(first))
         while True:
             events = [await self._events.get()]
@@ -245,6 +250,8 @@ class Agent:
             return
         if self.state.host.cpu.shared != before.host.cpu.shared:
             self._share()
+        if self.state.host.pods.keys() != before.host.pods.keys():
+            self._weigh()
         await self._carry_out(effects)
 
     def _share(self) -> None:
@@ -253,17 +260,21 @@ class Agent:
         if shared:
             self._attempt("share", partial(self.runtime.share, shared))
 
+    def _weigh(self) -> None:
+        self._attempt("weigh", partial(self.runtime.weigh, self.state.host.pods.values()))
+
     def _save(self, state: AgentState) -> None:
         settings = self.setup.host.settings
         files = {
             cpu_checkpoint.FILE_NAME: cpu_checkpoint.encode(state.host.cpu, settings),
             memory_checkpoint.FILE_NAME: memory_checkpoint.encode(state.host.memory, settings),
-            saved.FILE_NAME: saved.dump(state.pods),
         }
         held = state.host.devices.saved
         if held is not None:
             content = device_holdings.checkpoint_of(held)
             files[device_checkpoint.FILE_NAME] = device_checkpoint.encode(content)
+        # The pods come last: one that is not said to await its plugin has the answer on disk.
+        files[saved.FILE_NAME] = saved.dump(state.pods)
         for name, data in files.items():
             self._files.write(name, data)
         self._problems.pop("save", None)

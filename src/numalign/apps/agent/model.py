@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -103,6 +103,19 @@ class AgentPod:
         return (name for name, status in self.containers.items() if status.is_alive)
 
 
+def waiting(pod: AgentPod, resources: Sequence[str]) -> AgentPod:
+    """The same pod without a decision, until the plugins of these resources are there."""
+    return replace(
+        pod,
+        phase=Phase.PENDING,
+        reason=WAITING_FOR_PLUGIN,
+        message=f"waiting for the device plugins of {', '.join(resources)}",
+        containers={name: ContainerStatus() for name in pod.containers},
+        awaited=frozenset(),
+        allocations={},
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceSource:
     """Where the devices of a resource come from."""
@@ -136,6 +149,8 @@ class AgentSetup:
     # How long after a start a pod waits for a device plugin that was there before.
     plugin_grace_seconds: float = 60.0
     declared: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
+    # Whether containers are plain processes: these get no mounts, device files or images.
+    runs_processes: bool = False
 
 
 def placed_cpus(setup: AgentSetup, state: AgentState, uid: str, container: Container) -> int:
@@ -149,6 +164,17 @@ def placed_cpus(setup: AgentSetup, state: AgentState, uid: str, container: Conta
     # With a strict reservation a full host has no shared CPU left; no process can run on none, so
     # the reserved ones are what remains.
     return state.host.cpu.shared or policy.reserved
+
+
+def sits_on(setup: AgentSetup, state: AgentState, uid: str, container: Container) -> int:
+    """The CPUs that a container holds or may use, as a mask; none for one that has ended.
+
+    CPUs of its own are held until the whole pod has ended, as in the kubelet.
+    """
+    own = state.host.cpu.entries.get(uid, {}).get(container.name)
+    if own is None and state.pods[uid].containers[container.name].state is RunState.EXITED:
+        return 0
+    return placed_cpus(setup, state, uid, container)
 
 
 def placed_nodes(state: AgentState, uid: str, name: str) -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from numalign.apps.agent.model import AgentSetup, AgentState, placed_cpus
+from numalign.apps.agent.model import AgentSetup, AgentState, sits_on
 from numalign.core.cpu_policy import FULL_CORES
 from numalign.core.devices import DeviceResource
 from numalign.core.host import Host
@@ -175,7 +175,7 @@ def _occupants(setup: AgentSetup, state: AgentState, node: int, own: int) -> lis
         entries = state.host.cpu.entries.get(uid, {})
         blocks = state.host.memory.entries.get(uid, {})
         for container in known.pod.in_order:
-            cpus = placed_cpus(setup, state, uid, container) & own
+            cpus = sits_on(setup, state, uid, container) & own
             memory = [b for b in blocks.get(container.name, ()) if node in b.nodes]
             if cpus or memory:
                 found.append(

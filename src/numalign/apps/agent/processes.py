@@ -14,10 +14,16 @@ from numalign.adapters.process_records import RunSpec
 from numalign.adapters.processes import Exited, Expected, ProcessRuntime, Running
 from numalign.apps.agent.events import PinContainer, StartContainer
 from numalign.apps.agent.model import AgentPod
-from numalign.core.cgroup_values import QuotaRule, limits_of_container, limits_of_pod
+from numalign.core.cgroup_values import (
+    Limits,
+    QuotaRule,
+    limits_of_container,
+    limits_of_pod,
+    limits_of_qos,
+)
 from numalign.core.device_allocation import Allocation
 from numalign.core.errors import ConfigError, PeerError
-from numalign.core.pod import exclusive_cpus, qos_class
+from numalign.core.pod import Pod, Qos, exclusive_cpus, qos_class
 from numalign.core.sets import CpuSet, NodeSet
 from numalign.core.settings import Settings
 from numalign.wire.pod_records import ContainerRecord
@@ -38,6 +44,7 @@ class Processes:
         self._settings = settings
         self._logs = logs
         self._quota = quota
+        self._weights: dict[Qos, Limits] = {}  # as written last
 
     async def start(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> int:
         """Starts a container and gives its pid; PeerError if it cannot be started."""
@@ -93,6 +100,15 @@ class Processes:
     def share(self, cpus: int) -> None:
         """Keeps what watches over containers away from CPUs that a container has alone."""
         self.runtime.pin_supervisors(CpuSet(cpus))
+
+    def weigh(self, pods: Iterable[Pod]) -> None:
+        """Gives the QoS classes their shares of CPU time, by what their pods ask for."""
+        there = list(pods)
+        for qos in (Qos.BURSTABLE, Qos.BEST_EFFORT):
+            limits = limits_of_qos(qos, there, self._settings)
+            if self._weights.get(qos) != limits:
+                self.runtime.limit_qos(qos, limits)
+                self._weights[qos] = limits
 
     def mend(self, effects: Sequence[PinContainer]) -> list[str]:
         """What is not as it should be, one line each, and mended."""

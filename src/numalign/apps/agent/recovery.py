@@ -13,6 +13,7 @@ from numalign.apps.agent.model import (
     AgentState,
     Phase,
     RunState,
+    waiting,
 )
 from numalign.core import host
 from numalign.core.admission import admit
@@ -60,6 +61,10 @@ def recovered(
         running=frozenset(alive),
     )
     known = {uid: _with_processes(uid, pod, alive, ended, now) for uid, pod in pods.items()}
+    # The devices of a pod whose plugin had not answered were never noted, so it is decided anew.
+    known = {
+        uid: waiting(pod, _resources(pod)) if pod.awaited else pod for uid, pod in known.items()
+    }
     active = {uid: p.pod for uid, p in known.items() if _holds(p)}
     state = AgentState(replace(started, pods=active), known, started_at=now)
     effects: list[Effect] = []
@@ -108,8 +113,11 @@ def _with_processes(
             )
         else:
             containers[name] = status
-    pod = replace(pod, containers=containers, awaited=frozenset())
-    return lifecycle.with_phase(pod, now)
+    return lifecycle.with_phase(replace(pod, containers=containers), now)
+
+
+def _resources(pod: AgentPod) -> list[str]:
+    return sorted({resource for _, resource in pod.awaited})
 
 
 def _readmitted(setup: AgentSetup, state: AgentState, uid: str) -> tuple[AgentState, list[Effect]]:

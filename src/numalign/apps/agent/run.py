@@ -6,8 +6,8 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
@@ -17,6 +17,7 @@ from numalign.adapters import discovery
 from numalign.adapters.cgroups import CgroupTree
 from numalign.adapters.device_plugins import DevicePlugins
 from numalign.adapters.manifests import ManifestDirectory
+from numalign.adapters.plugin_watcher import PluginWatcher
 from numalign.adapters.podresources import PodResources
 from numalign.adapters.processes import Exited, ProcessRuntime
 from numalign.adapters.state_files import StateDirectory
@@ -34,7 +35,7 @@ from numalign.apps.agent.events import (
     SourcesReady,
     StartContainer,
 )
-from numalign.apps.agent.model import AgentPod, AgentSetup, AgentState
+from numalign.apps.agent.model import AgentPod, AgentSetup, AgentState, DeviceKey
 from numalign.apps.agent.recovery import Ended, recovered
 from numalign.apps.agent.step import step
 from numalign.core import host as hosts
@@ -49,13 +50,20 @@ from numalign.core.device_events import (
     PluginReported,
     RegistrationRefused,
 )
-from numalign.core.devices import SavedDevices
-from numalign.core.errors import ConfigError, PeerError
+from numalign.core.devices import Held, SavedDevices
+from numalign.core.errors import ConfigError, PeerError, WireError
 from numalign.core.machine import Machine
 from numalign.core.machine_info import machine_info
+from numalign.core.pod import Pod
 from numalign.core.podresources_view import snapshot
 from numalign.core.state import CpuState, MemoryState
-from numalign.wire import cpu_checkpoint, device_checkpoint, device_holdings, memory_checkpoint
+from numalign.wire import (
+    cpu_checkpoint,
+    device_checkpoint,
+    device_holdings,
+    device_plugin,
+    memory_checkpoint,
+)
 from numalign.wire.host_settings import default_config, host_settings
 from numalign.wire.kubelet_config import KubeletConfig
 
@@ -87,6 +95,7 @@ class Parts:
     kubelet: KubeletConfig
     runtime: ProcessRuntime | None
     plugins: DevicePlugins
+    watcher: PluginWatcher
     pod_resources: PodResources
     manifests: ManifestDirectory | None
     first: list[Effect]
@@ -132,6 +141,7 @@ async def assembled(options: Options, now: Callable[[], float] = time.time) -> P
     machine = discovery.discover(options.machine)
     config = read_config(options.config)
     setup, kubelet = setup_of(config, machine)
+    setup = replace(setup, runs_processes=options.runtime == "process")
     files = StateDirectory(options.state_dir)
     files.prepare()
     runtime, bridge = _runtime(options, config, setup, kubelet)
@@ -158,6 +168,7 @@ async def assembled(options: Options, now: Callable[[], float] = time.time) -> P
         kubelet,
         runtime,
         plugins,
+        PluginWatcher(options.state_dir / "plugins_registry", plugins, told),
         PodResources(
             options.state_dir / "pod-resources" / "kubelet.sock",
             lambda: snapshot(setup.host, agent.state.host),
@@ -232,7 +243,24 @@ def restored(files: StateDirectory, setup: AgentSetup) -> _Restored:
         found["saved_devices"] = device_holdings.saved_of(device_checkpoint.decode(held))
     if pods is not None:
         found["pods"] = saved.load(pods, path=str(root / saved.FILE_NAME))
+    if (devices := found["saved_devices"]) is not None:
+        for uid, containers in devices.entries.items():
+            if uid in found["pods"]:
+                known = found["pods"][uid]
+                found["pods"][uid] = replace(known, allocations=_answers(containers))
     return found
+
+
+def _answers(containers: Mapping[str, Mapping[str, Held]]) -> dict[DeviceKey, Allocation]:
+    """What plugins answered for the containers of a pod before the restart."""
+    answers = {}
+    for container, resources in containers.items():
+        for resource, held in resources.items():
+            try:
+                answers[container, resource] = device_plugin.saved_allocation_of(held.response)
+            except WireError as error:
+                log.warning("saved_answer_unusable", resource=resource, error=str(error))
+    return answers
 
 
 def _with_declared(setup: AgentSetup, state: AgentState, now: float) -> AgentState:
@@ -284,6 +312,7 @@ async def run(
         name for name in agent.state.host.devices.resources if name not in agent.setup.declared
     ]
     await parts.plugins.start(known)
+    await parts.watcher.start()
     await parts.pod_resources.start()
     period = max(parts.kubelet.cpu_reconcile_period_ns / 1e9, 0.1)
     work = [
@@ -310,6 +339,7 @@ async def _stopped(parts: Parts, tasks: list[asyncio.Task[Any]]) -> None:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     await parts.agent.close()
+    await parts.watcher.stop()
     await parts.plugins.stop()
     await parts.pod_resources.stop()
     if parts.runtime is not None:
@@ -390,6 +420,10 @@ class DecideOnly:
     def share(self, cpus: int) -> None:
         """Nobody helps."""
         del cpus
+
+    def weigh(self, pods: Iterable[Pod]) -> None:
+        """Nothing is weighed."""
+        del pods
 
     def mend(self, effects: Sequence[PinContainer]) -> list[str]:
         """Nothing drifts."""

@@ -1,5 +1,7 @@
 """What the agent itself must remember over a restart: its pods, beside the kubelet's three files.
 
+What device plugins answered is not here: the kubelet's own file of devices keeps it.
+
 The file carries a checksum like the others, so that a flipped bit is told and not believed.
 """
 
@@ -12,7 +14,6 @@ from typing import Final
 import msgspec
 
 from numalign.apps.agent.model import AgentPod, ContainerStatus, Phase
-from numalign.core.device_allocation import Allocation
 from numalign.core.errors import CorruptCheckpointError
 from numalign.wire.pod_records import PodRecord
 from numalign.wire.pods import core_pod
@@ -32,7 +33,7 @@ class _Pod(msgspec.Struct, omit_defaults=True):
     started_at: float | None = None
     deleting: bool = False
     containers: dict[str, ContainerStatus] = {}
-    allocations: list[tuple[str, str, Allocation]] = []  # container, resource
+    awaited: list[tuple[str, str]] = []  # container, resource
 
 
 class _File(msgspec.Struct):
@@ -86,7 +87,7 @@ def _packed(uid: str, pod: AgentPod) -> _Pod:
         pod.started_at,
         pod.deleting,
         dict(pod.containers),
-        [(*key, found) for key, found in pod.allocations.items()],
+        sorted(pod.awaited),
     )
 
 
@@ -102,6 +103,5 @@ def _unpacked(p: _Pod) -> AgentPod:
         p.started_at,
         p.deleting,
         p.containers,
-        frozenset(),
-        {(container, resource): found for container, resource, found in p.allocations},
+        frozenset(p.awaited),
     )

@@ -32,16 +32,17 @@ from numalign.apps.agent.events import (
     Tick,
 )
 from numalign.apps.agent.model import (
-    WAITING_FOR_PLUGIN,
     AgentPod,
     AgentSetup,
     AgentState,
     ContainerStatus,
     DeviceSource,
     Phase,
+    waiting,
 )
 from numalign.core import devices, host
 from numalign.core.decisions import Trace
+from numalign.core.device_allocation import parts_for_containers
 from numalign.core.host import HostState
 from numalign.core.pod import Pod
 from numalign.core.situation import refusal, verdict_on
@@ -135,15 +136,9 @@ def _plugins_awaited(setup: AgentSetup, state: AgentState, pod: Pod, now: float)
 
 def _deferred(state: AgentState, event: PodSubmitted, pod: Pod, missing: list[str]) -> Next:
     """Keeps a pod without a decision until its device plugin is back, or long enough."""
-    new = AgentPod(
-        event.record,
-        pod,
-        event.source,
-        event.now,
-        reason=WAITING_FOR_PLUGIN,
-        message=f"waiting for the device plugins of {', '.join(missing)}",
-        containers={c.name: ContainerStatus() for c in pod.in_order},
-    )
+    containers = {c.name: ContainerStatus() for c in pod.in_order}
+    new = AgentPod(event.record, pod, event.source, event.now, containers=containers)
+    new = waiting(new, missing)
     state = replace(state, pods={**state.pods, event.uid: new})
     note = Note("pod_deferred", {**_named(pod), "resources": missing})
     return state, [Save(), *_answers(event.request, new, event.uid), note]
@@ -292,10 +287,20 @@ def _allocated(setup: AgentSetup, state: AgentState, event: DevicesAllocated) ->
         host=replace(state.host, devices=found),
         pods={**state.pods, event.uid: known},
     )
+    told = _told(setup, known, event)
     if known.awaited:
-        return state, [Save()]
+        return state, [Save(), *told]
     state, effects = lifecycle.advanced(setup, state, event.uid, event.now)
-    return state, [Save(), *effects]
+    return state, [Save(), *told, *effects]
+
+
+def _told(setup: AgentSetup, known: AgentPod, event: DevicesAllocated) -> list[Effect]:
+    """Says, once, what a plugin wants a container to have and a plain process does not get."""
+    lost = parts_for_containers(event.allocation)
+    if not lost or not setup.runs_processes:
+        return []
+    values = {"container": event.container, "resource": event.resource, "not_given": lost}
+    return [Note("devices_not_given", {**_named(known.pod), **values})]
 
 
 def _refused_devices(

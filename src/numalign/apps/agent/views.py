@@ -19,8 +19,9 @@ from numalign.apps.agent.model import (
     ContainerStatus,
     Phase,
     RunState,
-    placed_cpus,
+    sits_on,
 )
+from numalign.core.device_allocation import parts_for_containers
 from numalign.core.pod import Container, qos_class
 from numalign.core.sets import format_list
 from numalign.core.state import Block
@@ -233,6 +234,7 @@ def placement_view(setup: AgentSetup, state: AgentState, uid: str) -> View:
         "source": known.source,
         "deleting": known.deleting,
         "awaitedDevices": sorted(resource for _, resource in known.awaited),
+        "notes": notes_of(setup, known),
         "containers": {},
     }
     if uid not in state.host.pods:
@@ -249,13 +251,32 @@ def placement_view(setup: AgentSetup, state: AgentState, uid: str) -> View:
     return found
 
 
+def notes_of(setup: AgentSetup, known: AgentPod) -> list[str]:
+    """What of a pod is not carried out, since its containers are plain processes; one line each."""
+    if not setup.runs_processes:
+        return []
+    spec = known.record.spec
+    found = [
+        f"{record.name}: the image {record.image} is not used; its command runs on the host itself"
+        for record in (*(spec.initContainers or ()), *(spec.containers or ()))
+        if record.image
+    ]
+    for (container, resource), answer in sorted(known.allocations.items()):
+        if lost := parts_for_containers(answer):
+            found.append(
+                f"{container}: of what the plugin of {resource} gives, a plain process does not "
+                f"get {lost}; it sees the files of the host"
+            )
+    return found
+
+
 def _placed_view(setup: AgentSetup, state: AgentState, uid: str, container: Container) -> View:
     name = container.name
     host = state.host
     hint = host.hints.get(uid, {}).get(name)
     held = host.devices.entries.get(uid, {}).get(name, {})
     return {
-        "cpus": format_list(placed_cpus(setup, state, uid, container)),
+        "cpus": format_list(sits_on(setup, state, uid, container)),
         "exclusive": name in host.cpu.entries.get(uid, {}),
         "memory": blocks_view(host.memory.entries.get(uid, {}).get(name, ())),
         "devices": {resource: list(found.ids) for resource, found in sorted(held.items())},
