@@ -33,7 +33,7 @@ def discover(source: str | None, *, root: Path = Path("/")) -> Machine:
     path = Path(source)
     if source and _is_directory(path):
         return read_machine(DirTree(_capture_root(path)), path.resolve().name)
-    if source and _exists(path):
+    if source and exists(path):
         return _from_file(path)
     if source in _examples():
         return _examples()[source].machine()
@@ -67,7 +67,8 @@ def _is_directory(path: Path) -> bool:
         return False  # a text that no file can be named by
 
 
-def _exists(path: Path) -> bool:
+def exists(path: Path) -> bool:
+    """Whether there is such a file; False too for a text that no file can be named by."""
     try:
         return path.exists()
     except (OSError, ValueError):
@@ -77,4 +78,4 @@ def _exists(path: Path) -> bool:
 def _capture_root(path: Path) -> Path:
     """The directory itself or the one folder in it that holds sys/."""
     inner = [name for name in DirTree(path).names("") if _is_directory(path / name / "sys")]
-    return path / inner[0] if len(inner) == 1 and not _exists(path / "sys") else path
+    return path / inner[0] if len(inner) == 1 and not exists(path / "sys") else path

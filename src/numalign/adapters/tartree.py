@@ -29,14 +29,15 @@ def is_tar(data: bytes) -> bool:
 
 def tar_tree(data: bytes, source: str) -> MappingTree:
     """The tree of files in an archive, compressed or not."""
-    files, links = _members(unpacked(data, source), source)
+    files, links = tar_members(unpacked(data, source), source)
     root = _root(files, source)
     if not root:
         return MappingTree(files, links=links, source=source)
     return MappingTree(_under(root, files), links=_under(root, links), source=source)
 
 
-def _members(plain: bytes, source: str) -> tuple[dict[str, memoryview], dict[str, str]]:
+def tar_members(plain: bytes, source: str) -> tuple[dict[str, memoryview], dict[str, str]]:
+    """The files and links of an uncompressed archive; DiscoveryError where it is damaged."""
     files: dict[str, memoryview] = {}
     links: dict[str, str] = {}
     view = memoryview(plain)

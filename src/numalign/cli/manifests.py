@@ -24,12 +24,13 @@ def read(places: list[str]) -> list[PodRecord]:
     return [
         record
         for place in places
-        for source, data in _texts(place)
+        for source, data in texts(place)
         for record in load_all(data, source=source)
     ]
 
 
-def _texts(place: str) -> list[tuple[str, bytes]]:
+def texts(place: str) -> list[tuple[str, bytes]]:
+    """The content of a file, of the manifests in a directory, or of stdin, each with its name."""
     if place == "-":
         return [("stdin", _bounded("stdin", sys.stdin.buffer.read(FILE_BYTES_MAX + 1)))]
     path = Path(place)

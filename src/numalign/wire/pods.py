@@ -65,9 +65,9 @@ def _records(document: Any, source: str) -> Iterator[PodRecord]:  # noqa: ANN401
                 item = {"kind": "Pod", **item}  # noqa: PLW2901 its items need not say what they are
             yield from _records(item, source)
     elif kind == "Pod":
-        yield _record(document, source)
+        yield record_of(document, source)
     elif kind in _TEMPLATES:
-        yield _record(_template(document, kind, source), source)
+        yield record_of(_template(document, kind, source), source)
     else:
         known = ", ".join(["Pod", "List", *_TEMPLATES])
         raise WireError(f"{source}: found kind {kind!r}, expected one of {known}")
@@ -87,7 +87,8 @@ def _template(document: Mapping[str, Any], kind: str, source: str) -> dict[str, 
     return {**found, "kind": "Pod", "apiVersion": "v1", "metadata": metadata}
 
 
-def _record(document: Mapping[str, Any], source: str) -> PodRecord:
+def record_of(document: Mapping[str, Any], source: str) -> PodRecord:
+    """One v1.Pod, checked."""
     if document.get("apiVersion", "v1") != "v1":
         raise WireError(f"{source}: found apiVersion {document['apiVersion']!r}, expected 'v1'")
     try:

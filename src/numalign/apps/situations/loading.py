@@ -1,0 +1,106 @@
+"""From evidence to a situation: the state files taken up as the kubelet does, and the pods found.
+
+A state file knows pods by uid only, and whatever belongs to no active pod is freed before the next
+admission. So every uid in the files gets a pod: the real one where it is known, else a stand-in
+that asks for what it holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from numalign.apps.situations import running
+from numalign.apps.situations.evidence import Evidence, Loaded
+from numalign.apps.situations.reported import reported
+from numalign.core import devices as device_rules
+from numalign.core import host as hosts
+from numalign.core import node_fit
+from numalign.core.devices import SavedDevices
+from numalign.core.errors import ConfigError, CorruptCheckpointError, StartError
+from numalign.core.host import Host
+from numalign.core.machine_info import machine_info
+from numalign.core.situation import Situation
+from numalign.core.state import CpuState, MemoryState
+from numalign.wire import cpu_checkpoint, device_checkpoint, device_holdings, memory_checkpoint
+from numalign.wire.host_settings import default_config, host_settings
+from numalign.wire.kubelet_config import KubeletConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The content of the state files, None for a missing one."""
+
+    cpu: CpuState | None = None
+    memory: MemoryState | None = None
+    devices: SavedDevices | None = None
+
+
+def loaded(evidence: Evidence) -> Loaded:
+    """The situation; ConfigError where the kubelet would not start with this."""
+    config, host = built(evidence)
+    files = decoded(evidence, host)
+    try:
+        state = hosts.start(host, cpu=files.cpu, memory=files.memory, saved_devices=files.devices)
+    except StartError as error:
+        raise ConfigError(
+            f"{evidence.source}: the kubelet would not start with this state: {error}. "
+            "Give the configuration that wrote it, or see 'numalign replay'."
+        ) from error
+    found = running.pods_of(evidence, host, files.cpu, files.memory, files.devices)
+    state = replace(state, pods=found.pods)
+    offered = reported(evidence, files.devices)
+    for name, items in offered.devices.items():
+        resource = device_rules.device_resource(items)
+        state = replace(state, devices=device_rules.with_reported(state.devices, name, resource))
+    totals = node_fit.allocatable(host.settings, host.info, pods_max=_pods_max(evidence, config))
+    return Loaded(
+        Situation(evidence.machine, host, state, totals, found.names),
+        config,
+        evidence,
+        found.unknown,
+        (*evidence.notes, *found.notes, *offered.notes),
+    )
+
+
+def built(evidence: Evidence) -> tuple[KubeletConfig, Host]:
+    """The configuration in force and the managers; ConfigError where they refuse it."""
+    config = evidence.config or default_config(evidence.machine)
+    settings = host_settings(
+        config, evidence.machine, version=evidence.version, fidelity=evidence.fidelity
+    )
+    try:
+        return config, hosts.build(settings, machine_info(evidence.machine))
+    except StartError as error:
+        raise ConfigError(
+            f"{evidence.source}: the kubelet would not start with this configuration: {error}"
+        ) from error
+
+
+def decoded(evidence: Evidence, host: Host) -> Files:
+    """What the state files say; CorruptCheckpointError with the kubelet's words if they are bad."""
+    settings = host.settings
+    cpu = evidence.state.get(cpu_checkpoint.FILE_NAME)
+    memory = evidence.state.get(memory_checkpoint.FILE_NAME)
+    return Files(
+        None if cpu is None else cpu_checkpoint.decode(cpu, settings),
+        None if memory is None else memory_checkpoint.decode(memory, settings),
+        saved_devices(evidence),
+    )
+
+
+def saved_devices(evidence: Evidence) -> SavedDevices | None:
+    """What the device manager's file says."""
+    data = evidence.state.get(device_checkpoint.FILE_NAME)
+    if data is None:
+        return None
+    try:
+        return device_holdings.saved_of(device_checkpoint.decode(data))
+    except CorruptCheckpointError as error:
+        raise CorruptCheckpointError(
+            f"{evidence.source}: {device_checkpoint.FILE_NAME}: {error}. The kubelet would log "
+            "this and start as if no device was given; leave the file out to do the same."
+        ) from error
+
+
+def _pods_max(evidence: Evidence, config: KubeletConfig) -> int:
+    return evidence.pods_max or config.pods_max_on(len(evidence.machine.cpus))

@@ -1,0 +1,189 @@
+"""A captured host in one file: a tar archive with a list of what is in it.
+
+    capture.json           what this is, when and by whom it was made, and its other members
+    kubelet-config.json    the KubeletConfiguration, only what placement depends on
+    state/NAME             the three state files, byte for byte
+    pods.json              a v1.PodList: names, uids and resources
+    pod-resources.json     what the PodResources API answered
+    sys/, proc/            the kernel's files that show the machine; or machine.json
+
+See docs/reference/bundle.md.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import msgspec
+
+from numalign.core.devices import Device
+from numalign.core.errors import WireError
+from numalign.core.podresources_view import View
+from numalign.core.settings import Fidelity, Version
+from numalign.wire import cpu_checkpoint, device_checkpoint, memory_checkpoint
+from numalign.wire.pod_records import PodRecord
+
+API_VERSION: Final = "numalign.io/v1"
+KIND: Final = "Capture"
+ABOUT: Final = "capture.json"
+CONFIG: Final = "kubelet-config.json"
+PODS: Final = "pods.json"
+POD_RESOURCES: Final = "pod-resources.json"
+MACHINE: Final = "machine.json"
+STATE_FILES: Final = tuple(
+    module.FILE_NAME for module in (cpu_checkpoint, memory_checkpoint, device_checkpoint)
+)
+MEMBER_MODE: Final = 0o600
+
+T = TypeVar("T")
+
+
+class DeviceRecord(msgspec.Struct, omit_defaults=True, frozen=True, forbid_unknown_fields=True):
+    """One device as its plugin reports it; without ``nodes`` it said nothing about NUMA."""
+
+    id: str
+    nodes: tuple[int, ...] | None = None
+    healthy: bool = True
+
+
+class About(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """What ``capture.json`` says."""
+
+    api_version: str = API_VERSION
+    kind: str = KIND
+    created_at: str  # UTC, as in 2026-01-31T12:00:00Z
+    numalign: str  # the version that made it
+    host: str = ""
+    kubernetes: Version = Version.V1_36
+    fidelity: Fidelity = Fidelity.KUBELET
+    origin: str = "kubelet"  # or agent: our own
+    pods_complete: bool = False
+    pods_max: int | None = None
+    names: dict[str, str] = {}  # uid -> namespace/name
+    devices: dict[str, tuple[DeviceRecord, ...]] | None = None
+    notes: tuple[str, ...] = ()
+    members: dict[str, int] = {}  # path -> bytes, without those of the machine
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """The content of a bundle."""
+
+    about: About
+    files: Mapping[str, bytes]  # all members but capture.json
+
+    @property
+    def state(self) -> dict[str, bytes]:
+        """The state files by name."""
+        found = {name: self.files.get(f"state/{name}") for name in STATE_FILES}
+        return {name: data for name, data in found.items() if data is not None}
+
+    @property
+    def machine_files(self) -> dict[str, bytes]:
+        """The kernel's files."""
+        return {path: data for path, data in self.files.items() if _is_machines(path)}
+
+    def devices(self) -> dict[str, tuple[Device, ...]] | None:
+        """What plugins report, where that was told outright."""
+        if self.about.devices is None:
+            return None
+        return {
+            name: tuple(Device(d.id, d.nodes, d.healthy) for d in found)
+            for name, found in self.about.devices.items()
+        }
+
+    def pods(self, source: str) -> tuple[PodRecord, ...]:
+        """The pods that ran, reduced."""
+        data = self.files.get(PODS)
+        return () if data is None else _typed(data, _PodList, f"{source}: {PODS}").items
+
+    def pod_resources(self, source: str) -> View | None:
+        """What the PodResources API answered."""
+        data = self.files.get(POD_RESOURCES)
+        return None if data is None else _typed(data, View, f"{source}: {POD_RESOURCES}")
+
+
+class _PodList(msgspec.Struct):
+    apiVersion: str = "v1"  # noqa: N815
+    kind: str = "PodList"
+    items: tuple[PodRecord, ...] = ()
+
+
+def pod_list(records: tuple[PodRecord, ...]) -> bytes:
+    """The member with the pods."""
+    return msgspec.json.encode(_PodList(items=records))
+
+
+def _is_machines(path: str) -> bool:
+    return path.startswith(("sys/", "proc/"))
+
+
+def packed(bundle: Bundle) -> bytes:
+    """The bytes of a bundle: the same content gives the same bytes."""
+    sizes = {p: len(d) for p, d in sorted(bundle.files.items()) if not _is_machines(p)}
+    about = msgspec.structs.replace(bundle.about, members=sizes)
+    text = msgspec.json.format(msgspec.json.encode(about), indent=2) + b"\n"
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for path, data in [(ABOUT, text), *sorted(bundle.files.items())]:
+            member = tarfile.TarInfo(path)
+            member.size = len(data)
+            member.mode = MEMBER_MODE
+            archive.addfile(member, io.BytesIO(data))
+    return gzip.compress(stream.getvalue(), mtime=0)
+
+
+def is_about(data: bytes) -> bool:
+    """Whether this is the list of members of some bundle, of whatever version."""
+    try:
+        return msgspec.json.decode(data, type=_Head).kind == KIND
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return False
+
+
+class _Head(msgspec.Struct, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+
+
+def bundle_of(files: Mapping[str, bytes], source: str) -> Bundle:
+    """The bundle with these members; WireError where it is none, or not whole."""
+    text = files.get(ABOUT)
+    if text is None:
+        raise WireError(
+            f"{source}: found no {ABOUT}, expected a bundle of 'numalign capture'. To look at a "
+            "machine alone, give it with --machine."
+        )
+    head = _typed(text, _Head, f"{source}: {ABOUT}")
+    if (head.api_version, head.kind) != (API_VERSION, KIND):
+        raise WireError(
+            f"{source}: found {head.kind or 'no kind'} of {head.api_version or 'no apiVersion'}, "
+            f"expected {KIND} of {API_VERSION}. Read it with the version of numalign that made it."
+        )
+    about = _typed(text, About, f"{source}: {ABOUT}")
+    for path, size in about.members.items():
+        if path not in files:
+            raise WireError(
+                f"{source}: found no {path}, although {ABOUT} lists it. Capture the host again."
+            )
+        if len(files[path]) != size:
+            raise WireError(
+                f"{source}: {path}: found {len(files[path])} bytes, expected {size}. Capture the "
+                "host again."
+            )
+    listed = {p: d for p, d in files.items() if p in about.members or _is_machines(p)}
+    if MACHINE not in listed and not any(_is_machines(path) for path in listed):
+        raise WireError(f"{source}: found no machine in it, expected sys/ or {MACHINE}.")
+    return Bundle(about, listed)
+
+
+def _typed(data: bytes, kind: type[T], where: str) -> T:
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise WireError(f"{where}: {error}. Capture the host again.") from error
