@@ -1,0 +1,1 @@
+"""Real peers that tests download and run privately."""

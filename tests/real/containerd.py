@@ -1,0 +1,307 @@
+"""A private containerd with CRI and NRI from Debian packages: nothing of the host is changed.
+
+``fetched`` downloads programs and makes two images, once per suite, into the user's cache.
+``Containerd`` runs them below a directory of its own and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import pytest
+from tests.real.images import busybox_image
+
+SUITES: Final = ("sid", "trixie")
+BUSYBOX: Final = "localhost/busybox:1"
+PAUSE: Final = "localhost/pause:1"
+PROGRAMS: Final = ("containerd", "containerd-shim-runc-v2", "ctr", "runc")
+FETCH_SECONDS_MAX: Final = 300
+READY_SECONDS_MAX: Final = 20.0
+_KEYRING: Final = "/usr/share/keyrings/debian-archive-keyring.gpg"
+# runc of newer suites needs a newer C library than this suite's hosts have; this one does it all.
+_STABLE: Final = "bookworm"
+
+
+class UnavailableError(Exception):
+    """Why there can be no containerd here, in one line."""
+
+
+def needed(suite: str) -> Path:
+    """The fetched files; the calling test is skipped where they cannot be had or run."""
+    if os.geteuid() != 0:
+        pytest.skip("a private containerd needs root")
+    try:
+        return fetched(suite)
+    except UnavailableError as error:
+        pytest.skip(str(error))
+
+
+# Fetching.
+
+
+def cache() -> Path:
+    """Where fetched files are kept."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "numalign"
+
+
+def fetched(suite: str) -> Path:
+    """A directory with the programs in ``bin`` and the images ``busybox.tar`` and ``pause.tar``."""
+    target = cache() / f"containerd-{suite}"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with (target.parent / f".containerd-{suite}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.exists():
+            with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+                _fetch(suite, Path(scratch))
+                (Path(scratch) / "ready").rename(target)
+    return target
+
+
+def _fetch(suite: str, scratch: Path) -> None:
+    if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
+        raise UnavailableError("containerd is fetched with apt-get and dpkg: not found here")
+    unpacked, ready = scratch / "unpacked", scratch / "ready"
+    for path in (unpacked, ready / "bin"):
+        path.mkdir(parents=True)
+    for package in _downloaded(suite, scratch):
+        _called(["dpkg", "-x", str(package), str(unpacked)])
+    for name in PROGRAMS:
+        shutil.copy2(_program(unpacked, name), ready / "bin" / name)
+    busybox = _program(unpacked, "busybox")
+    shutil.copy2(busybox, ready / "bin" / "busybox")
+    busybox_image(busybox, ready / "busybox.tar", BUSYBOX, ["/bin/sh"])
+    busybox_image(busybox, ready / "pause.tar", PAUSE, ["/bin/sleep", "2147483647"])
+
+
+def _program(unpacked: Path, name: str) -> Path:
+    """A program in one of the places where packages put them; not a link to another place."""
+    found = [*unpacked.glob(f"*bin/{name}"), *unpacked.glob(f"usr/*bin/{name}")]
+    return next(path for path in found if path.is_file() and not path.is_symlink())
+
+
+def _downloaded(suite: str, scratch: Path) -> list[Path]:
+    """Packages by apt with lists and configuration of its own; the host's stay as they are."""
+    apt, packages = scratch / "apt", scratch / "packages"
+    for path in ("lists/partial", "cache/archives/partial", "parts"):
+        (apt / path).mkdir(parents=True)
+    packages.mkdir()
+    (apt / "parts" / "debian.sources").write_text(
+        f"Types: deb\nURIs: {_mirror()}\nSuites: {' '.join({_STABLE: 0, suite: 0})}\n"
+        f"Components: main\nSigned-By: {_KEYRING}\n"
+    )
+    (apt / "apt.conf").write_text(
+        f'Dir::Etc::sourcelist "/dev/null";\nDir::Etc::sourceparts "{apt}/parts";\n'
+        f'Dir::Etc::preferencesparts "/dev/null";\nDir::State::lists "{apt}/lists";\n'
+        f'Dir::Cache "{apt}/cache";\nAcquire::Languages "none";\nAPT::Sandbox::User "root";\n'
+    )
+    env = {**os.environ, "APT_CONFIG": str(apt / "apt.conf")}
+    wanted = [f"containerd/{suite}", f"runc/{_STABLE}", f"busybox-static/{_STABLE}"]
+    _called(["apt-get", "-qq", "update"], env=env)
+    _called(["apt-get", "-qq", "download", *wanted], env=env, cwd=packages)
+    return sorted(packages.glob("*.deb"))
+
+
+def _mirror() -> str:
+    """The Debian mirror that this host uses already."""
+    texts = [p.read_text() for p in sorted(Path("/etc/apt/sources.list.d").glob("*.sources"))]
+    found = [uri for text in texts for uri in re.findall(r"^URIs:\s*(\S+)", text, re.MULTILINE)]
+    with suppress(OSError):
+        lines = Path("/etc/apt/sources.list").read_text()
+        found += re.findall(r"^deb\s+(?:\[.*?\]\s+)?(\S+)", lines, re.MULTILINE)
+    for uri in found:
+        if uri.rstrip("/").endswith("/debian"):
+            return uri
+    raise UnavailableError("containerd is fetched from a Debian mirror: apt names none here")
+
+
+def _called(command: list[str], *, env: dict[str, str] | None = None, cwd: Path | None = None):
+    try:
+        done = subprocess.run(
+            command, env=env, cwd=cwd, timeout=FETCH_SECONDS_MAX, capture_output=True, text=True
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UnavailableError(f"{command[0]}: no end after {FETCH_SECONDS_MAX} s") from error
+    if done.returncode:
+        why = " ".join(done.stderr.split())[-300:]
+        raise UnavailableError(f"containerd cannot be fetched: {' '.join(command[:3])}: {why}")
+
+
+# Running.
+
+_COMMON: Final = """
+root = '{d}/root'
+state = '{d}/state'
+disabled_plugins = [{off}]
+[grpc]
+  address = '{d}/containerd.sock'
+[plugins.'io.containerd.internal.v1.opt']
+  path = '{d}/opt'
+[plugins.'io.containerd.nri.v1.nri']
+  disable = false
+  disable_connections = false
+  socket_path = '{d}/nri.sock'
+  plugin_path = '{d}/nri-plugins'
+  plugin_config_path = '{d}/nri-conf'
+"""
+_VERSION_3: Final = """
+[plugins.'io.containerd.cri.v1.images'.pinned_images]
+  sandbox = '{pause}'
+[plugins.'io.containerd.cri.v1.runtime']
+  disable_apparmor = true
+  restrict_oom_score_adj = true
+  enable_unprivileged_ports = false
+  enable_unprivileged_icmp = false
+  cdi_spec_dirs = ['{d}/cdi']
+[plugins.'io.containerd.cri.v1.runtime'.cni]
+  bin_dirs = ['{d}/cni-bin']
+  conf_dir = '{d}/cni-conf'
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+  runtime_type = 'io.containerd.runc.v2'
+  [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+    BinaryName = '{bin}/runc'
+    Root = '{d}/runc'
+    SystemdCgroup = false
+"""
+_VERSION_2: Final = """
+[plugins.'io.containerd.grpc.v1.cri']
+  sandbox_image = '{pause}'
+  disable_apparmor = true
+  restrict_oom_score_adj = true
+  enable_cdi = true
+  cdi_spec_dirs = ['{d}/cdi']
+  [plugins.'io.containerd.grpc.v1.cri'.cni]
+    bin_dir = '{d}/cni-bin'
+    conf_dir = '{d}/cni-conf'
+  [plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.runc]
+    runtime_type = 'io.containerd.runc.v2'
+    [plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.runc.options]
+      BinaryName = '{bin}/runc'
+      Root = '{d}/runc'
+"""
+_OFF: Final = ("btrfs", "devmapper", "blockfile", "erofs", "zfs")
+
+
+def config_text(directory: Path, programs: Path, *, major: int) -> str:
+    """The configuration of a containerd that keeps everything below a directory."""
+    off = [f"'io.containerd.snapshotter.v1.{name}'" for name in _OFF]
+    text = _COMMON + (_VERSION_3 if major >= 2 else _VERSION_2)
+    version = "version = 3" if major >= 2 else "version = 2"
+    return version + text.format(d=directory, bin=programs, off=", ".join(off), pause=PAUSE)
+
+
+class Containerd:
+    """A running containerd; ``socket`` serves CRI, ``nri`` NRI plugins."""
+
+    def __init__(self, files: Path) -> None:
+        self.files = files
+        # Sockets have short paths, so not below pytest's directory.
+        self.directory = Path(tempfile.mkdtemp(prefix="nc-"))
+        self.socket = self.directory / "containerd.sock"
+        self.nri = self.directory / "nri.sock"
+        self.process: subprocess.Popen[bytes] | None = None
+        self._env = {**os.environ, "PATH": f"{files}/bin:{os.environ.get('PATH', '')}"}
+        done = subprocess.run(
+            [files / "bin" / "containerd", "--version"], capture_output=True, text=True, check=True
+        )
+        self.version = re.findall(r"\d+\.\d+\.\d+", done.stdout)[0]
+        major = int(self.version.split(".")[0])
+        text = config_text(self.directory, files / "bin", major=major)
+        (self.directory / "config.toml").write_text(text)
+        for name in ("cdi", "cni-bin", "cni-conf"):
+            (self.directory / name).mkdir()
+
+    def start(self) -> None:
+        """Starts it and waits until it answers; images are there after the first time."""
+        command = [self.files / "bin" / "containerd", "-c", self.directory / "config.toml"]
+        with (self.directory / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=log, env=self._env, start_new_session=True
+            )
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while self.ctr("version").returncode:
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"containerd does not answer: {self.said()[-1000:]}")
+            time.sleep(0.05)
+        for name in ("busybox", "pause"):
+            done = self.ctr("images", "import", str(self.files / f"{name}.tar"))
+            assert done.returncode == 0, done.stderr
+
+    def ctr(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Its own command line, in the namespace of CRI."""
+        command = [str(self.files / "bin" / "ctr"), "-a", str(self.socket), "-n", "k8s.io", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    def said(self) -> str:
+        """Its log."""
+        return (self.directory / "log").read_text()
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """Ends containerd alone: containers go on."""
+        if self.process is not None:
+            self.process.send_signal(number)
+            self.process.wait(READY_SECONDS_MAX)
+            self.process = None
+
+    def stop(self) -> None:
+        """Ends containers, containerd and shims, and removes mounts and files."""
+        if self.process is not None and self.process.poll() is None:
+            for task in self.ctr("tasks", "ls", "-q").stdout.split():
+                self.ctr("tasks", "rm", "-f", task)
+            for container in self.ctr("containers", "ls", "-q").stdout.split():
+                self.ctr("containers", "rm", container)
+            self.end()
+        for pid in self._shims():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._unmount()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _shims(self) -> list[int]:
+        """Shims that outlived containerd: they name our socket in their own arguments."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                words = (process / "cmdline").read_bytes().split(b"\0")
+                if b"containerd-shim" in words[0] and os.fsencode(self.socket) in words:
+                    found.append(int(process.name))
+        return found
+
+    def _unmount(self) -> None:
+        mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+        for mount in sorted(
+            (m for m in mounts if m.startswith(f"{self.directory}/")), reverse=True
+        ):
+            subprocess.run(["umount", "-l", mount], check=False, capture_output=True)
+
+
+@contextmanager
+def containerd(suite: str) -> Iterator[Containerd]:
+    """A containerd for a test; skips the test where there can be none."""
+    running = Containerd(needed(suite))
+    try:
+        running.start()
+        yield running
+    finally:
+        running.stop()
+
+
+def remove_cgroups(parent: str) -> None:
+    """Removes what a runtime left below one of our parents, in every hierarchy."""
+    for mount in [Path("/sys/fs/cgroup"), *Path("/sys/fs/cgroup").iterdir()]:
+        top = mount / parent
+        if top.is_dir():
+            for folder, _, _ in os.walk(top, topdown=False):
+                with suppress(OSError):
+                    Path(folder).rmdir()
