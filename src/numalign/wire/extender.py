@@ -57,6 +57,9 @@ class PreemptAsked:
     victims: Mapping[str, Victims]
 
 
+_NOTHING: Final = msgspec.Raw(b"null")
+
+
 class _NodeName(msgspec.Struct):
     name: str = ""
 
@@ -70,7 +73,7 @@ class _NodeList(msgspec.Struct):
 
 
 class _Args(msgspec.Struct, rename="pascal"):
-    pod: msgspec.Raw | None = None
+    pod: msgspec.Raw = _NOTHING
     nodes: _NodeList | None = None
     node_names: list[str] | None = None
 
@@ -105,7 +108,7 @@ class _FullVictims(msgspec.Struct, rename="pascal"):
 
 
 class _PreemptArgs(msgspec.Struct, rename="pascal"):
-    pod: msgspec.Raw | None = None
+    pod: msgspec.Raw = _NOTHING
     node_name_to_victims: dict[str, _FullVictims] | None = None
     node_name_to_meta_victims: dict[str, _MetaVictims] | None = None
 
@@ -173,8 +176,8 @@ def _decoded(decoder: msgspec.json.Decoder[_T], data: bytes, kind: str) -> _T:
         raise WireError(f"{kind}: nested too deeply") from error
 
 
-def _pod(data: msgspec.Raw | None) -> ClusterPod:
-    if data is None or bytes(data) == b"null":
+def _pod(data: msgspec.Raw) -> ClusterPod:
+    if bytes(data) == b"null":
         raise WireError("Pod: found null, expected a v1.Pod")
     try:
         return pod_from_json(bytes(data))
