@@ -125,14 +125,14 @@ class Draft:
         )
 
     def _is_placed(self, container: Container) -> bool:
-        count = self._cpu_count(container)
+        count = self.cpu_count(container)
         held = self.cpu.entries.get(self.uid, {}).get(container.name)
         if count and (held is None or held.bit_count() != count):
             return False
         if container.is_regular_init:
             return True  # it may have given back its memory, and its devices to those after it
         blocks = self.memory.entries.get(self.uid, {}).get(container.name)
-        if self.host.memory is not None and self._memory_request(container) and blocks is None:
+        if self.host.memory is not None and self.memory_request(container) and blocks is None:
             return False
         return all(
             len(self.devices.held(self.uid, container.name, name)) == limit.value()
@@ -185,13 +185,14 @@ class Draft:
                 )
         return found
 
-    def _cpu_count(self, container: Container) -> int:
+    def cpu_count(self, container: Container) -> int:
+        """How many CPUs of its own the CPU manager would give a container."""
         if self.host.cpu is None or not self.is_managed:
             return 0
         return exclusive_cpus(self.pod, container, self.settings)
 
     def _cpu_hints(self, container: Container) -> ProviderAnswer:
-        count = self._cpu_count(container)
+        count = self.cpu_count(container)
         policy = self.host.cpu
         if policy is None or count == 0 or self.is_resize_ignored:
             return None
@@ -217,7 +218,7 @@ class Draft:
         for container in self.pod.in_order:
             held = entries.get(container.name)
             if held is not None:
-                if held.bit_count() != self._cpu_count(container):
+                if held.bit_count() != self.cpu_count(container):
                     return {"cpu": Affinity.NOWHERE}
                 union |= held
         if union.bit_count() == count:
@@ -225,7 +226,7 @@ class Draft:
         free = self.cpu.shared & ~policy.reserved
         return {"cpu": cpu_static.hint_set(policy, free, self.reusable.cpus | union, count)}
 
-    def _memory_request(self, container: Container) -> dict[str, int] | None:
+    def memory_request(self, container: Container) -> dict[str, int] | None:
         """The bytes a container asks for; None if the memory manager does not care."""
         if self.host.memory is None or not self.is_guaranteed or not self.is_managed:
             return None
@@ -236,7 +237,7 @@ class Draft:
 
     def _memory_hints(self, container: Container) -> ProviderAnswer:
         policy = self.host.memory
-        request = self._memory_request(container)
+        request = self.memory_request(container)
         if policy is None or request is None or self.is_resize_ignored:
             return None
         if not request and self.skips_empty_memory:
@@ -300,7 +301,7 @@ class Draft:
     def give_cpus(self, container: Container, hint: Hint) -> None:
         """Gives a container its own CPUs, if it is to have any."""
         policy = self.host.cpu
-        count = self._cpu_count(container)
+        count = self.cpu_count(container)
         if policy is None or count == 0 or self.is_resize_ignored:
             return
         held = self.cpu.entries.get(self.uid, {}).get(container.name)
