@@ -8,12 +8,14 @@ import errno
 import ipaddress
 import os
 import socket
+import ssl
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from numalign.apps.agent.metrics import AgentMetrics
@@ -50,7 +52,7 @@ async def serve(
             tcp_socket = tcp_listener(*tcp, allow_remote=allow_remote)
             stack.callback(tcp_socket.close)
         unix = stack.enter_context(unix_listener(unix_socket))
-        servers = [(_Server(api, Access(trusted=True)), unix)]
+        servers = [(_server(api, Access(trusted=True)), unix)]
         addresses = [f"unix:{unix_socket}"]
         if tcp_socket is not None:
             host, port = tcp_socket.getsockname()[:2]
@@ -58,7 +60,7 @@ async def serve(
             addresses.append(f"http://{shown}:{port}")
             hosts = frozenset({*_LOOPBACK_NAMES, shown.lower()})
             access = Access(trusted=False, token=token, hosts=hosts if _is_loopback(host) else None)
-            servers.append((_Server(api, access), tcp_socket))
+            servers.append((_server(api, access), tcp_socket))
         counting = asyncio.create_task(_count(agent, counted)) if metrics is None else None
         try:
             await _run(api, servers, lambda: on_started(addresses) if on_started else None)
@@ -74,7 +76,7 @@ async def _count(agent: AgentPort, metrics: AgentMetrics) -> None:
 
 
 async def _run(
-    api: Api, servers: list[tuple[_Server, socket.socket]], started: Callable[[], None]
+    api: Api, servers: list[tuple[QuietServer, socket.socket]], started: Callable[[], None]
 ) -> None:
     tasks = [asyncio.create_task(server.serve(sockets=[sock])) for server, sock in servers]
     try:
@@ -95,13 +97,23 @@ async def _run(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-class _Server(uvicorn.Server):
-    """A uvicorn that leaves signals to the agent and sleeps while nobody asks."""
+def _server(api: Api, access: Access) -> QuietServer:
+    return QuietServer(application(api, access), api.limits)
 
-    def __init__(self, api: Api, access: Access) -> None:
-        limits = api.limits
+
+class QuietServer(uvicorn.Server):
+    """A uvicorn that leaves signals to its owner and sleeps while nobody asks."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        limits: Limits,
+        *,
+        tls: ssl.SSLContext | None = None,
+        keep_alive_seconds: int = 5,
+    ) -> None:
         config = uvicorn.Config(
-            application(api, access),
+            app,
             http=_protocol(limits),
             ws="none",
             lifespan="off",
@@ -113,8 +125,11 @@ class _Server(uvicorn.Server):
             date_header=False,
             limit_concurrency=limits.connections_max,
             h11_max_incomplete_event_size=limits.header_bytes_max,
+            timeout_keep_alive=keep_alive_seconds,
             timeout_graceful_shutdown=1,
         )
+        config.load()
+        config.ssl = tls
         super().__init__(config)
         self.up = asyncio.Event()
         self.end = asyncio.Event()
