@@ -66,3 +66,19 @@ def test_a_question_is_read():
     assert wire.wanted_of(field(1, "p") + field(2, "ns")) == wire.Wanted("p", "ns")
     with pytest.raises(WireError, match="1 bytes that are not a GetPodResourcesRequest"):
         wire.wanted_of(b"\xff")
+
+
+def test_a_list_is_read_as_it_was_written_but_for_the_kind_of_container():
+    (found,) = wire.pods_of(wire.list_response([POD]))
+    assert found == PodView("p", "ns", (), (ContainerView("side"), APP), (2, 3, 4), (MEMORY,))
+
+
+def test_what_there_is_to_give_is_read_as_it_was_written():
+    offered = Allocatable((2, 3), (MEMORY,), USES)
+    assert wire.allocatable_of(wire.allocatable_response(offered)) == offered
+
+
+@pytest.mark.parametrize("read", [wire.pods_of, wire.allocatable_of])
+def test_other_bytes_are_refused_in_one_line(read):
+    with pytest.raises(WireError, match="bytes that are not a"):
+        read(b"\xff\xff")

@@ -179,11 +179,11 @@ async def _answered(
         raise asyncio.CancelledError from exc
 
 
-def channel(path: Path) -> grpc.aio.Channel:
+def channel(path: Path, *, answer_bytes_max: int = MESSAGE_BYTES_MAX) -> grpc.aio.Channel:
     """A channel to a peer's socket; nothing is dialled yet."""
     options: Options = (
         ("grpc.default_authority", "localhost"),
-        ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+        ("grpc.max_receive_message_length", answer_bytes_max),
         ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
         ("grpc.max_metadata_size", METADATA_BYTES_MAX),
         ("grpc.enable_retries", 0),
@@ -197,9 +197,11 @@ def channel(path: Path) -> grpc.aio.Channel:
     return grpc.aio.insecure_channel(address(path), options=options)
 
 
-async def dial(path: Path, seconds_max: float) -> grpc.aio.Channel:
+async def dial(
+    path: Path, seconds_max: float, *, answer_bytes_max: int = MESSAGE_BYTES_MAX
+) -> grpc.aio.Channel:
     """A connected channel; PeerError in Go's words when it does not come about in time."""
-    connection = channel(path)
+    connection = channel(path, answer_bytes_max=answer_bytes_max)
     try:
         async with asyncio.timeout(seconds_max):
             await connection.channel_ready()

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from numalign.core.errors import WireError
 from numalign.core.podresources_view import Allocatable, ContainerView, DeviceUse, PodView
@@ -36,6 +36,66 @@ def wanted_of(data: bytes) -> Wanted:
     except DecodeError as exc:
         raise WireError(f"{len(data)} bytes that are not a GetPodResourcesRequest") from exc
     return Wanted(request.pod_name, request.pod_namespace)
+
+
+def pods_of(data: bytes) -> tuple[PodView, ...]:
+    """The content of a ListPodResourcesResponse.
+
+    It does not tell sidecars from app containers: all are ``apps`` here.
+    """
+    response = v1.ListPodResourcesResponse()
+    _parse(response, data)
+    return tuple(_pod_view(pod) for pod in response.pod_resources)
+
+
+def allocatable_of(data: bytes) -> Allocatable:
+    """The content of an AllocatableResourcesResponse."""
+    response = v1.AllocatableResourcesResponse()
+    _parse(response, data)
+    return Allocatable(tuple(response.cpu_ids), _blocks(response.memory), _uses(response.devices))
+
+
+def _parse(
+    message: v1.ListPodResourcesResponse | v1.AllocatableResourcesResponse, data: bytes
+) -> None:
+    try:
+        message.ParseFromString(data)
+    except DecodeError as exc:
+        name = message.DESCRIPTOR.name
+        raise WireError(f"{len(data)} bytes that are not a {name}") from exc
+
+
+def _pod_view(pod: v1.PodResources) -> PodView:
+    return PodView(
+        pod.name,
+        pod.namespace,
+        (),
+        tuple(
+            ContainerView(
+                found.name, tuple(found.cpu_ids), _blocks(found.memory), _uses(found.devices)
+            )
+            for found in pod.containers
+        ),
+        tuple(pod.cpu_ids),
+        _blocks(pod.memory),
+    )
+
+
+def _blocks(memory: Iterable[v1.ContainerMemory]) -> tuple[Block, ...]:
+    return tuple(Block(_nodes(found.topology), found.memory_type, found.size) for found in memory)
+
+
+def _uses(devices: Iterable[v1.ContainerDevices]) -> tuple[DeviceUse, ...]:
+    return tuple(
+        DeviceUse(found.resource_name, device, node)
+        for found in devices
+        for device in found.device_ids
+        for node in (_nodes(found.topology) or (None,))
+    )
+
+
+def _nodes(topology: v1.TopologyInfo) -> tuple[int, ...]:
+    return tuple(node.ID for node in topology.nodes)
 
 
 def list_response(pods: Iterable[PodView]) -> bytes:
@@ -106,3 +166,66 @@ def _container_v1alpha1(container: ContainerView) -> v1alpha1.ContainerResources
         for use in container.devices
     ]
     return v1alpha1.ContainerResources(name=container.name, devices=devices)
+
+
+# The other way round: what a client reads.
+
+
+def pods_of(data: bytes) -> tuple[PodView, ...]:
+    """The pods of a ListPodResourcesResponse; it does not tell sidecars from apps."""
+    answer = v1.ListPodResourcesResponse()
+    _parse(answer, data)
+    return tuple(
+        PodView(
+            pod.name,
+            pod.namespace,
+            (),
+            tuple(
+                ContainerView(
+                    c.name,
+                    tuple(c.cpu_ids),
+                    tuple(map(_block_of, c.memory)),
+                    tuple(use for device in c.devices for use in _uses_of(device)),
+                )
+                for c in pod.containers
+            ),
+            tuple(pod.cpu_ids),
+            tuple(map(_block_of, pod.memory)),
+        )
+        for pod in answer.pod_resources
+    )
+
+
+def allocatable_of(data: bytes) -> Allocatable:
+    """The content of an AllocatableResourcesResponse."""
+    answer = v1.AllocatableResourcesResponse()
+    _parse(answer, data)
+    return Allocatable(
+        tuple(answer.cpu_ids),
+        tuple(map(_block_of, answer.memory)),
+        tuple(use for device in answer.devices for use in _uses_of(device)),
+    )
+
+
+def _parse(message: Message, data: bytes) -> None:
+    try:
+        message.ParseFromString(data)
+    except DecodeError as exc:
+        name = message.DESCRIPTOR.name
+        raise WireError(f"{len(data)} bytes that are not a {name}") from exc
+
+
+def _block_of(memory: v1.ContainerMemory) -> Block:
+    return Block(
+        tuple(node.ID for node in memory.topology.nodes), memory.memory_type, memory.size
+    )
+
+
+def _uses_of(devices: v1.ContainerDevices) -> list[DeviceUse]:
+    nodes = [node.ID for node in devices.topology.nodes]
+    places: list[int | None] = [*nodes] if nodes else [None]
+    return [
+        DeviceUse(devices.resource_name, device, node)
+        for device in devices.device_ids
+        for node in places
+    ]

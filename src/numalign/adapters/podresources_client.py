@@ -1,0 +1,29 @@
+"""What the PodResources API of a kubelet, or of our agent, answers; asked once, in bounded time."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+from numalign.adapters import unix_grpc
+from numalign.core.podresources_view import View
+from numalign.wire import podresources as wire
+
+SECONDS_MAX: Final = 3.0
+ANSWER_BYTES_MAX: Final = 16 << 20  # what the kubelet itself sends at most
+
+
+def asked(socket: Path, seconds_max: float = SECONDS_MAX) -> View:
+    """All pods and all there is to give; PeerError if the socket does not answer in time."""
+    return asyncio.run(_asked(socket, seconds_max))
+
+
+async def _asked(socket: Path, seconds_max: float) -> View:
+    channel = await unix_grpc.dial(socket, seconds_max, answer_bytes_max=ANSWER_BYTES_MAX)
+    try:
+        listed = await unix_grpc.called(channel, wire.LIST, b"", seconds_max)
+        offered = await unix_grpc.called(channel, wire.GET_ALLOCATABLE, b"", seconds_max)
+    finally:
+        await channel.close()
+    return View(wire.pods_of(listed), wire.allocatable_of(offered))
