@@ -37,6 +37,16 @@ GROUPS: Final[tuple[tuple[str, tuple[Entry, ...]], ...]] = (
         ),
     ),
     (
+        "Ask about a host",
+        (
+            Entry(
+                "admit",
+                "numalign.cli.admit",
+                "Say whether pods would be admitted, and where they would sit.",
+            ),
+        ),
+    ),
+    (
         "Run pods on this host",
         (
             Entry("up", "numalign.cli.up", "Run the agent on this host with a few example pods."),

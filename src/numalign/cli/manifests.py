@@ -29,6 +29,18 @@ def read(places: list[str]) -> list[PodRecord]:
     ]
 
 
+def read_workloads(places: list[str]) -> list[PodRecord]:
+    """The same with the replicas of workloads counted, and a uid for each pod."""
+    from numalign.wire.workloads import expanded
+
+    return [
+        record
+        for place in places
+        for source, data in texts(place)
+        for record in expanded(data, source=source)
+    ]
+
+
 def texts(place: str) -> list[tuple[str, bytes]]:
     """The content of a file, of the manifests in a directory, or of stdin, each with its name."""
     if place == "-":

@@ -69,6 +69,17 @@ class Output:
         sys.stdout.write(text)
         sys.stdout.flush()
 
+    def data(self, wanted: str, value: object) -> None:
+        """Show plain values as json or yaml."""
+        if wanted == "json":
+            import json  # noqa: PLC0415 - not for people
+
+            self.text(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+        else:
+            import yaml  # noqa: PLC0415 - not for people
+
+            self.text(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=self.width))
+
     def binary(self, content: bytes, what: str) -> None:
         """Write bytes to a pipe; a terminal would not know what to do with them."""
         if sys.stdout.isatty():

@@ -26,12 +26,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from numalign.apps.agent.captured import captured
 from numalign.apps.agent.events import Answer, Note
 from numalign.apps.agent.metrics import CONTENT_TYPE, AgentMetrics
 from numalign.apps.agent.model import AgentPod, RunState
 from numalign.apps.agent.node_view import node_view
 from numalign.apps.agent.port import AgentPort
-from numalign.apps.agent.views import pod_list, pod_view
+from numalign.apps.agent.views import pod_list, pod_view, time_text
 from numalign.core.decisions import Trace
 from numalign.core.errors import NumalignError, WireError
 from numalign.core.rate import TokenBucket
@@ -39,6 +40,7 @@ from numalign.web import log_files
 from numalign.web.answers import ProblemError, Stream, json_answer, problem_answer
 from numalign.web.openapi import document
 from numalign.web.page import CONTENT_POLICY, PAGE
+from numalign.wire.bundle import packed
 from numalign.wire.pod_records import PodRecord
 from numalign.wire.pods import load_all
 
@@ -142,6 +144,16 @@ class Api:
         """The host."""
         del request
         return json_answer(node_view(self.agent.setup, self.agent.state, self.agent.machine))
+
+    async def capture(self, request: Request) -> Response:
+        """A bundle, as 'numalign capture' makes it."""
+        del request
+        agent = self.agent
+        found = captured(agent.setup, agent.state, agent.machine, time_text(time.time()) or "")
+        headers = {"content-disposition": 'attachment; filename="numalign-capture.tar.gz"'}
+        # Packing a large machine takes a moment in which others are to be answered too.
+        data = await asyncio.to_thread(packed, found)
+        return Response(data, headers=headers, media_type="application/gzip")
 
     async def list_decisions(self, request: Request) -> Response:
         """The last decisions with their traces, newest first."""
@@ -494,6 +506,7 @@ def application(api: Api, access: Access) -> Starlette:
         ("/pods/{uid}", one_pod, ["GET", "DELETE"]),
         ("/pods/{uid}/log", api.log, ["GET"]),
         ("/node", api.show_node, ["GET"]),
+        ("/capture", api.capture, ["GET"]),
         ("/decisions", api.list_decisions, ["GET"]),
         ("/events", api.events, ["GET"]),
         ("/metrics", api.show_metrics, ["GET"]),

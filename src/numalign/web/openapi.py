@@ -387,6 +387,14 @@ PATHS: Final[dict[str, dict[str, Schema]]] = {
             {"200": _answer("the host", _ref("Node"))},
         )
     },
+    "/capture": {
+        "get": _get(
+            "The host as a bundle: machine, configuration, state files, devices and the resources "
+            "of pods, for 'numalign admit --on' and the like. No environment, commands or names "
+            "beyond those of pods and containers.",
+            {"200": _answer("a gzipped tar archive", kind="application/gzip")},
+        )
+    },
     "/decisions": {
         "get": _get(
             "The last decisions with their traces, newest first.",

@@ -119,6 +119,11 @@ def pod_list(records: tuple[PodRecord, ...]) -> bytes:
     return msgspec.json.encode(_PodList(items=records))
 
 
+def document(content: Mapping[str, object]) -> bytes:
+    """Plain values as the text of a member, for people to read too."""
+    return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
+
+
 def _is_machines(path: str) -> bool:
     return path.startswith(("sys/", "proc/"))
 
@@ -127,7 +132,7 @@ def packed(bundle: Bundle) -> bytes:
     """The bytes of a bundle: the same content gives the same bytes."""
     sizes = {p: len(d) for p, d in sorted(bundle.files.items()) if not _is_machines(p)}
     about = msgspec.structs.replace(bundle.about, members=sizes)
-    text = msgspec.json.format(msgspec.json.encode(about), indent=2) + b"\n"
+    text = document(msgspec.to_builtins(about))
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for path, data in [(ABOUT, text), *sorted(bundle.files.items())]:

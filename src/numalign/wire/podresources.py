@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError
 
 from numalign.core.errors import WireError
 from numalign.core.podresources_view import Allocatable, ContainerView, DeviceUse, PodView
@@ -166,66 +166,3 @@ def _container_v1alpha1(container: ContainerView) -> v1alpha1.ContainerResources
         for use in container.devices
     ]
     return v1alpha1.ContainerResources(name=container.name, devices=devices)
-
-
-# The other way round: what a client reads.
-
-
-def pods_of(data: bytes) -> tuple[PodView, ...]:
-    """The pods of a ListPodResourcesResponse; it does not tell sidecars from apps."""
-    answer = v1.ListPodResourcesResponse()
-    _parse(answer, data)
-    return tuple(
-        PodView(
-            pod.name,
-            pod.namespace,
-            (),
-            tuple(
-                ContainerView(
-                    c.name,
-                    tuple(c.cpu_ids),
-                    tuple(map(_block_of, c.memory)),
-                    tuple(use for device in c.devices for use in _uses_of(device)),
-                )
-                for c in pod.containers
-            ),
-            tuple(pod.cpu_ids),
-            tuple(map(_block_of, pod.memory)),
-        )
-        for pod in answer.pod_resources
-    )
-
-
-def allocatable_of(data: bytes) -> Allocatable:
-    """The content of an AllocatableResourcesResponse."""
-    answer = v1.AllocatableResourcesResponse()
-    _parse(answer, data)
-    return Allocatable(
-        tuple(answer.cpu_ids),
-        tuple(map(_block_of, answer.memory)),
-        tuple(use for device in answer.devices for use in _uses_of(device)),
-    )
-
-
-def _parse(message: Message, data: bytes) -> None:
-    try:
-        message.ParseFromString(data)
-    except DecodeError as exc:
-        name = message.DESCRIPTOR.name
-        raise WireError(f"{len(data)} bytes that are not a {name}") from exc
-
-
-def _block_of(memory: v1.ContainerMemory) -> Block:
-    return Block(
-        tuple(node.ID for node in memory.topology.nodes), memory.memory_type, memory.size
-    )
-
-
-def _uses_of(devices: v1.ContainerDevices) -> list[DeviceUse]:
-    nodes = [node.ID for node in devices.topology.nodes]
-    places: list[int | None] = [*nodes] if nodes else [None]
-    return [
-        DeviceUse(devices.resource_name, device, node)
-        for device in devices.device_ids
-        for node in places
-    ]

@@ -23,7 +23,7 @@ from numalign.wire.pod_records import ContainerRecord, PodRecord, Resources
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 # Where the pod template of each kind of workload lies.
-_TEMPLATES: Final = {
+TEMPLATES: Final = {
     "Deployment": ("spec", "template"),
     "StatefulSet": ("spec", "template"),
     "DaemonSet": ("spec", "template"),
@@ -66,22 +66,25 @@ def _records(document: Any, source: str) -> Iterator[PodRecord]:  # noqa: ANN401
             yield from _records(item, source)
     elif kind == "Pod":
         yield record_of(document, source)
-    elif kind in _TEMPLATES:
-        yield record_of(_template(document, kind, source), source)
+    elif kind in TEMPLATES:
+        yield record_of(template_pod(document, kind, source), source)
     else:
-        known = ", ".join(["Pod", "List", *_TEMPLATES])
+        known = ", ".join(["Pod", "List", *TEMPLATES])
         raise WireError(f"{source}: found kind {kind!r}, expected one of {known}")
 
 
-def _template(document: Mapping[str, Any], kind: str, source: str) -> dict[str, Any]:
+def template_pod(document: Mapping[str, Any], kind: str, source: str) -> dict[str, Any]:
+    """The pod template of a workload as a pod with the workload's name and namespace."""
     found: Any = document
-    for key in _TEMPLATES[kind]:
+    for key in TEMPLATES[kind]:
         found = found.get(key) if isinstance(found, Mapping) else None
     if not isinstance(found, Mapping):
-        path = ".".join(_TEMPLATES[kind])
+        path = ".".join(TEMPLATES[kind])
         raise WireError(f"{source}: the {kind} has no {path}, expected a pod template")
-    outer = document.get("metadata") or {}
-    metadata = {**(found.get("metadata") or {})}
+    outer, inner = document.get("metadata") or {}, found.get("metadata") or {}
+    if not isinstance(outer, Mapping) or not isinstance(inner, Mapping):
+        raise WireError(f"{source}: the {kind} has a metadata that is no map")
+    metadata = {**inner}
     metadata.setdefault("name", outer.get("name", ""))
     metadata.setdefault("namespace", outer.get("namespace", ""))
     return {**found, "kind": "Pod", "apiVersion": "v1", "metadata": metadata}

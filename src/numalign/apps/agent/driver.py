@@ -56,7 +56,7 @@ from numalign.core.errors import PeerError
 from numalign.core.machine import Machine
 from numalign.core.pod import Pod
 from numalign.core.trace_view import as_data
-from numalign.wire import cpu_checkpoint, device_checkpoint, device_holdings, memory_checkpoint
+from numalign.wire import state_files
 from numalign.wire.pod_records import PodRecord
 
 EVENTS_WAITING_MAX: Final = 20_000
@@ -264,15 +264,7 @@ class Agent:
         self._attempt("weigh", partial(self.runtime.weigh, self.state.host.pods.values()))
 
     def _save(self, state: AgentState) -> None:
-        settings = self.setup.host.settings
-        files = {
-            cpu_checkpoint.FILE_NAME: cpu_checkpoint.encode(state.host.cpu, settings),
-            memory_checkpoint.FILE_NAME: memory_checkpoint.encode(state.host.memory, settings),
-        }
-        held = state.host.devices.saved
-        if held is not None:
-            content = device_holdings.checkpoint_of(held)
-            files[device_checkpoint.FILE_NAME] = device_checkpoint.encode(content)
+        files = state_files.encoded(state.host, self.setup.host.settings)
         # The pods come last: one that is not said to await its plugin has the answer on disk.
         files[saved.FILE_NAME] = saved.dump(state.pods)
         for name, data in files.items():

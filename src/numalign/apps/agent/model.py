@@ -12,6 +12,7 @@ from numalign.core.device_allocation import Allocation
 from numalign.core.devices import Device
 from numalign.core.host import Host, HostState
 from numalign.core.pod import Container, Pod
+from numalign.wire.kubelet_config import KubeletConfig
 from numalign.wire.pod_records import PodRecord
 
 
@@ -149,6 +150,7 @@ class AgentSetup:
     # How long after a start a pod waits for a device plugin that was there before.
     plugin_grace_seconds: float = 60.0
     declared: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
+    kubelet: KubeletConfig | None = None  # what the host is configured with, for captures
     # Whether containers are plain processes: these get no mounts, device files or images.
     runs_processes: bool = False
 

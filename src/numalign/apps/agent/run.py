@@ -132,6 +132,7 @@ def setup_of(config: AgentConfig, machine: Machine) -> tuple[AgentSetup, Kubelet
         backoff_seconds=config.backoff_seconds,
         pods_known_max=max(KNOWN_PODS_MAX, 2 * pods_max),
         declared={item.resource: item.on(machine) for item in config.devices},
+        kubelet=kubelet,
     )
     return setup, kubelet
 
