@@ -7,6 +7,7 @@ NumalignError
 │   └── CorruptCheckpointError
 ├── StartError         the managers refuse to start, with the kubelet's own words
 └── PeerError          a peer did not answer or refused; says whether to try again
+    ├── PostponedError a container cannot be started yet; says why, in the kubelet's words
     └── ApiError       the Kubernetes API server refused, with its code and reason
 
 A pod that does not fit is not an error but an answer: see decisions.Rejected.
@@ -74,3 +75,11 @@ class ApiError(PeerError):
         self.code = code
         self.reason = reason
         self.retry_after_seconds = retry_after_seconds
+
+
+class PostponedError(PeerError):
+    """A container cannot be started yet, for no fault of its own: try again later."""
+
+    def __init__(self, text: str, *, reason: str) -> None:
+        super().__init__(text, retry=True)
+        self.reason = reason

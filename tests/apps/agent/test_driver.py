@@ -19,10 +19,10 @@ class Refusing(DecideOnly):
 
     refuses = True
 
-    def mend(self, effects):
+    async def mend(self, effects):
         if self.refuses:
             raise PeerError("cpuset.cpus: EBUSY")
-        return super().mend(effects)
+        return await super().mend(effects)
 
 
 def test_a_refusal_while_mending_is_a_problem_and_not_the_end(tmp_path):
@@ -36,10 +36,10 @@ def test_a_refusal_while_mending_is_a_problem_and_not_the_end(tmp_path):
     async def work():
         agent = Agent(setup, synthetic_machine("1s:1n:4c:2t"), files, runtime, None, lambda: 0.0)
         agent.begin(AgentState(hosts.start(built)))
-        assert agent.repair() == []
+        assert await agent.repair() == []
         assert agent.health() == ["cpuset.cpus: EBUSY"]
         runtime.refuses = False
-        agent.repair()
+        await agent.repair()
         assert agent.health() == []
 
     asyncio.run(work())

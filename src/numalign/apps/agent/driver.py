@@ -11,9 +11,16 @@ import contextlib
 import itertools
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -26,6 +33,7 @@ from numalign.apps.agent.events import (
     Answer,
     AskPreference,
     ContainerExited,
+    ContainerPostponed,
     ContainerStarted,
     DevicesAllocated,
     DevicesRefused,
@@ -36,6 +44,7 @@ from numalign.apps.agent.events import (
     PinContainer,
     PodDeleted,
     PodSubmitted,
+    QuietPod,
     Save,
     StartContainer,
     StopContainer,
@@ -52,7 +61,7 @@ from numalign.apps.agent.model import (
 from numalign.apps.agent.step import step
 from numalign.core.decisions import Trace
 from numalign.core.device_allocation import Allocation, merged
-from numalign.core.errors import PeerError
+from numalign.core.errors import PeerError, PostponedError
 from numalign.core.machine import Machine
 from numalign.core.pod import Pod
 from numalign.core.trace_view import as_data
@@ -73,13 +82,20 @@ log = structlog.get_logger("numalign.agent")
 class Runtime(Protocol):
     """What runs containers: plain processes, or a container runtime."""
 
+    @property
+    def starts_beside(self) -> bool:
+        """Whether a start may take long (an image is pulled), so that the loop must not wait.
+
+        Such a runtime minds by itself the pins that come while it starts a container.
+        """
+
     async def start(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> int:
-        """Starts a container and gives its pid; PeerError if it cannot."""
+        """Starts a container and gives its pid; PeerError if it cannot, Postponed if not yet."""
 
     async def stop(self, uid: str, container: str, grace_seconds: float) -> None:
         """Asks a container to end, and ends it after the grace period."""
 
-    def pin(self, effects: Sequence[PinContainer]) -> None:
+    async def pin(self, effects: Sequence[PinContainer]) -> None:
         """Moves running containers; PeerError if the kernel refuses."""
 
     def share(self, cpus: int) -> None:
@@ -88,8 +104,11 @@ class Runtime(Protocol):
     def weigh(self, pods: Iterable[Pod]) -> None:
         """Tells of all pods that are there, by which QoS classes are weighed against each other."""
 
-    def mend(self, effects: Sequence[PinContainer]) -> list[str]:
+    async def mend(self, effects: Sequence[PinContainer]) -> list[str]:
         """Puts right what is not as it should be; what it found, PeerError if it cannot."""
+
+    def quiet(self, uid: str) -> None:
+        """Lets go of what a pod needs only while it runs; what it said is kept."""
 
     def forget(self, uid: str) -> None:
         """Removes what is kept of a pod."""
@@ -258,10 +277,12 @@ class Agent:
         policy = self.setup.host.cpu
         shared = self.state.host.cpu.shared or (policy.reserved if policy is not None else 0)
         if shared:
-            self._attempt("share", partial(self.runtime.share, shared))
+            with self._told("share"):
+                self.runtime.share(shared)
 
     def _weigh(self) -> None:
-        self._attempt("weigh", partial(self.runtime.weigh, self.state.host.pods.values()))
+        with self._told("weigh"):
+            self.runtime.weigh(self.state.host.pods.values())
 
     def _save(self, state: AgentState) -> None:
         files = state_files.encoded(state.host, self.setup.host.settings)
@@ -289,7 +310,8 @@ class Agent:
         pins = [effect for effect in effects if isinstance(effect, PinContainer)]
         if pins:
             # All of the shared pool at once, and before anything starts on the CPUs they leave.
-            self._pin(pins)
+            with self._told("pin"):
+                await self.runtime.pin(pins)
         for effect in effects:
             match effect:
                 case Save() | PinContainer():
@@ -297,15 +319,22 @@ class Agent:
                 case Answer():
                     self._answer(effect)
                 case StartContainer():
-                    await self._start(effect)
+                    if self.runtime.starts_beside:
+                        self._beside(self._start(effect))
+                    else:
+                        await self._start(effect)
                 case StopContainer(uid, container, grace):
                     self._beside(self.runtime.stop(uid, container, grace))
                 case AskPreference():
                     self._beside(self._ask(effect))
                 case AllocateDevices():
                     self._beside(self._allocate(effect))
+                case QuietPod(uid):
+                    with self._told(f"quiet {uid}"):
+                        self.runtime.quiet(uid)
                 case ForgetPod(uid):
-                    self._attempt(f"forget {uid}", partial(self.runtime.forget, uid))
+                    with self._told(f"forget {uid}"):
+                        self.runtime.forget(uid)
                 case Note():
                     self._note(effect)
 
@@ -326,12 +355,11 @@ class Agent:
                 self._subscribers[queue] += 1
             queue.put_nowait(note)
 
-    def _pin(self, pins: Sequence[PinContainer]) -> None:
-        self._attempt("pin", lambda: self.runtime.pin(pins))
-
-    def _attempt(self, what: str, action: Callable[[], None]) -> None:
+    @contextlib.contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        """Something that the runtime may refuse: that is a problem to tell, until it works."""
         try:
-            action()
+            yield
         except PeerError as error:
             self._problems[what] = str(error)
             log.warning("runtime_refused", what=what, error=str(error))
@@ -354,22 +382,17 @@ class Agent:
         if pod is None:
             return
         effect = self._placed(pod, effect)
+        where = effect.uid, effect.container, effect.attempt
         try:
             extra = await self._prepared(pod, effect)
             pid = await self.runtime.start(pod, effect, extra)
-        except PeerError as error:
-            self.tell(
-                ContainerExited(
-                    effect.uid,
-                    effect.container,
-                    effect.attempt,
-                    CANNOT_START_CODE,
-                    self._now(),
-                    str(error),
-                )
-            )
+        except PostponedError as error:
+            self.tell(ContainerPostponed(*where, error.reason, str(error), self._now()))
             return
-        self.tell(ContainerStarted(effect.uid, effect.container, effect.attempt, pid, self._now()))
+        except PeerError as error:
+            self.tell(ContainerExited(*where, CANNOT_START_CODE, self._now(), str(error)))
+            return
+        self.tell(ContainerStarted(*where, pid, self._now()))
 
     def _placed(self, pod: AgentPod, effect: StartContainer) -> StartContainer:
         """The same start where the container belongs now: the shared pool may have moved since."""
@@ -438,14 +461,15 @@ class Agent:
         """Repairs, again and again, what somebody changed behind our back, and says so."""
         while True:
             await asyncio.sleep(seconds)
-            self.repair()
+            await self.repair()
 
-    def repair(self) -> list[str]:
+    async def repair(self) -> list[str]:
         """Compares what is with what should be, and mends it; what was found."""
         wanted = lifecycle.pins(self.setup, self.state)
         running = [p for p in wanted if _is_running(self.state, p)]
         found: list[str] = []
-        self._attempt("mend", lambda: found.extend(self.runtime.mend(running)))
+        with self._told("mend"):
+            found = await self.runtime.mend(running)
         for text in found:
             self._note(Note("drift_repaired", {"found": text}))
         return found

@@ -106,6 +106,19 @@ class ContainerExited:
     code: int
     now: float
     message: str = ""
+    reason: str = ""  # of the runtime, such as OOMKilled; by default the code says it
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerPostponed:
+    """A container could not be started yet, for no fault of its own: it is tried again later."""
+
+    uid: str
+    container: str
+    attempt: int
+    reason: str
+    message: str
+    now: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +144,7 @@ Event = (
     | DevicesRefused
     | ContainerStarted
     | ContainerExited
+    | ContainerPostponed
     | SourcesReady
     | Tick
 )
@@ -203,6 +217,13 @@ class PinContainer:
 
 
 @dataclass(frozen=True, slots=True)
+class QuietPod:
+    """Nothing of a pod will run again: let go of what it needs only while it runs."""
+
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class ForgetPod:
     """Remove what the runtime keeps of a pod."""
 
@@ -225,6 +246,7 @@ Effect = (
     | StartContainer
     | StopContainer
     | PinContainer
+    | QuietPod
     | ForgetPod
     | Note
 )

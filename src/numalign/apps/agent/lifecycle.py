@@ -8,15 +8,18 @@ run again waits longer after each failure.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from numalign.apps.agent.events import (
     Answer,
     ContainerExited,
+    ContainerPostponed,
     ContainerStarted,
     Effect,
     ForgetPod,
     Note,
     PinContainer,
+    QuietPod,
     Save,
     StartContainer,
     StopContainer,
@@ -36,6 +39,10 @@ from numalign.core.host import HostState
 from numalign.core.pod import Container
 
 Next = tuple[AgentState, list[Effect]]
+
+PULL_FAILED: Final = "ErrImagePull"
+PULL_WAITS: Final = "ImagePullBackOff"
+NEVER_RAN_CODE: Final = 128  # as for a command that cannot be started
 
 
 def advanced(setup: AgentSetup, state: AgentState, uid: str, now: float) -> Next:
@@ -108,7 +115,13 @@ def started(setup: AgentSetup, state: AgentState, event: ContainerStarted) -> Ne
     if status.state is not RunState.STARTING or status.restarts != event.attempt:
         return state, []  # its end was told first
     status = replace(
-        status, state=RunState.RUNNING, reason="", message="", pid=event.pid, started_at=now
+        status,
+        state=RunState.RUNNING,
+        reason="",
+        message="",
+        pid=event.pid,
+        started_at=now,
+        postponed=0,
     )
     state = _with_status(state, uid, name, status)
     known = state.pods[uid]
@@ -143,7 +156,7 @@ def exited(setup: AgentSetup, state: AgentState, event: ContainerExited) -> Next
     status = replace(
         status,
         state=RunState.EXITED,
-        reason="Completed" if code == 0 else "Error",
+        reason=event.reason or ("Completed" if code == 0 else "Error"),
         message=event.message,
         pid=None,
         finished_at=now,
@@ -193,6 +206,36 @@ def _retried(setup: AgentSetup, state: AgentState, event: ContainerExited) -> Ne
     return state, [Save(), Note("container_exited", values)]
 
 
+def postponed(setup: AgentSetup, state: AgentState, event: ContainerPostponed) -> Next:
+    """A container has to wait (its image is not there): it is tried again, and not counted."""
+    uid, name, now = event.uid, event.container, event.now
+    known = state.pods.get(uid)
+    if known is None:
+        return state, []
+    before = known.containers[name]
+    if before.state is not RunState.STARTING or before.restarts != event.attempt:
+        return state, []
+    if known.deleting or known.is_terminal:
+        gone = ContainerExited(uid, name, event.attempt, NEVER_RAN_CODE, now, event.message)
+        return exited(setup, state, gone)
+    delay = min(setup.backoff_seconds * 2 ** min(before.postponed, 30), setup.backoff_seconds_max)
+    status = replace(
+        before,
+        state=RunState.WAITING,
+        reason=event.reason,
+        message=event.message,
+        retry_at=now + delay,
+        postponed=before.postponed + 1,
+    )
+    # The kubelet names the first failure of a pull, and from then on the waiting for the next.
+    if event.reason == PULL_FAILED and before.postponed:
+        text = f"Back-off pulling image: {event.message}"
+        status = replace(status, reason=PULL_WAITS, message=text)
+    state = _with_status(state, uid, name, status)
+    values = {"pod": known.pod.name, "container": name, "reason": event.reason, "again_in": delay}
+    return state, [Save(), Note("container_postponed", {**values, "error": event.message})]
+
+
 def _apps_done(known: AgentPod) -> bool:
     return all(known.containers[c.name].state is RunState.EXITED for c in known.pod.containers)
 
@@ -224,7 +267,9 @@ def _settled(setup: AgentSetup, state: AgentState, uid: str) -> Next:
     freed = host.cleaned(setup.host, host.ended(before, uid))
     pods = state.pods
     forget: list[Effect] = []
-    if known.deleting:
+    if not known.deleting:
+        forget = [QuietPod(uid)]
+    else:
         pods = {key: pod for key, pod in pods.items() if key != uid}
         forget = [ForgetPod(uid), Note("pod_deleted", {"pod": known.pod.name, "uid": uid})]
     state = replace(state, host=freed, pods=pods)

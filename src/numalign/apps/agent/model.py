@@ -51,6 +51,7 @@ class ContainerStatus:
     exit_code: int | None = None  # of the last run
     restarts: int = 0
     retry_at: float | None = None  # not to be started before
+    postponed: int = 0  # how often in a row it could not be started for no fault of its own
 
     @property
     def is_alive(self) -> bool:

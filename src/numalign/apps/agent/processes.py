@@ -37,6 +37,8 @@ PATH_DEFAULT: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
 class Processes:
     """Containers as processes of this host."""
 
+    starts_beside = False
+
     def __init__(
         self, runtime: ProcessRuntime, settings: Settings, logs: Path, quota: QuotaRule
     ) -> None:
@@ -86,7 +88,7 @@ class Processes:
         """Asks a container to end, and ends it after the grace period."""
         await self.runtime.stop(uid, container, grace_seconds)
 
-    def pin(self, effects: Sequence[PinContainer]) -> None:
+    async def pin(self, effects: Sequence[PinContainer]) -> None:
         """Moves running containers; those that are just ending are passed over."""
         running = set(self.runtime.running())
         placings = {
@@ -110,7 +112,7 @@ class Processes:
                 self.runtime.limit_qos(qos, limits)
                 self._weights[qos] = limits
 
-    def mend(self, effects: Sequence[PinContainer]) -> list[str]:
+    async def mend(self, effects: Sequence[PinContainer]) -> list[str]:
         """What is not as it should be, one line each, and mended."""
         expected = [
             Expected(pod_uid=e.uid, container=e.container, cpus=CpuSet(e.cpus), mems=_nodes(e))
@@ -121,6 +123,10 @@ class Processes:
             f"expected {d.expected}"
             for d in self.runtime.repair(expected)
         ]
+
+    def quiet(self, uid: str) -> None:
+        """Nothing is left of processes that have ended but their records."""
+        del uid
 
     def forget(self, uid: str) -> None:
         """Removes records, cgroups and logs of a pod."""

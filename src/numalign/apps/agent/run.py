@@ -405,6 +405,8 @@ class DecideOnly:
     def __init__(self, logs: Path) -> None:
         self._logs = logs
 
+    starts_beside = False
+
     async def start(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> int:
         """Pretends that the container runs, under no process number."""
         del pod, effect, extra
@@ -414,7 +416,7 @@ class DecideOnly:
         """Nothing runs, so nothing ends by itself either."""
         del uid, container, grace_seconds
 
-    def pin(self, effects: Sequence[PinContainer]) -> None:
+    async def pin(self, effects: Sequence[PinContainer]) -> None:
         """Nothing is moved."""
         del effects
 
@@ -426,7 +428,7 @@ class DecideOnly:
         """Nothing is weighed."""
         del pods
 
-    def mend(self, effects: Sequence[PinContainer]) -> list[str]:
+    async def mend(self, effects: Sequence[PinContainer]) -> list[str]:
         """Nothing drifts."""
         del effects
         return []
@@ -434,6 +436,10 @@ class DecideOnly:
     def forget(self, uid: str) -> None:
         """Nothing was kept."""
         del uid
+    def quiet(self, uid: str) -> None:
+        """Nothing made a noise."""
+        del uid
+
 
     def log_path(self, uid: str, container: str) -> Path:
         """Where output would go."""

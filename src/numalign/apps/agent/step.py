@@ -15,6 +15,7 @@ from numalign.apps.agent.events import (
     Answer,
     AskPreference,
     ContainerExited,
+    ContainerPostponed,
     ContainerStarted,
     DevicesAllocated,
     DevicesGone,
@@ -70,6 +71,8 @@ def step(setup: AgentSetup, state: AgentState, event: Event) -> Next:
             return lifecycle.started(setup, state, event)
         case ContainerExited():
             return lifecycle.exited(setup, state, event)
+        case ContainerPostponed():
+            return lifecycle.postponed(setup, state, event)
         case SourcesReady():
             before = state.host
             ready = host.cleaned(setup.host, host.sources_ready(before))

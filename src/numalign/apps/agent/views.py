@@ -212,11 +212,12 @@ def _run_view(known: AgentPod, name: str, status: ContainerStatus) -> View:
 
 def _ended_view(known: AgentPod, name: str, status: ContainerStatus, attempt: int) -> View:
     code = status.exit_code
+    is_last = status.state is RunState.EXITED
     return {
         "exitCode": code,
         **_without_nothing(
-            reason="Completed" if code == 0 else "Error",
-            message=status.message if status.state is RunState.EXITED else None,
+            reason=status.reason if is_last else "Completed" if code == 0 else "Error",
+            message=status.message if is_last else None,
             startedAt=time_text(status.started_at),
             finishedAt=time_text(status.finished_at),
             containerID=_container_id(known, name, max(0, attempt)),
