@@ -7,6 +7,7 @@ a v2 host, in several on v1 and hybrid ones. A controller that is nowhere is tol
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import signal
@@ -84,6 +85,7 @@ class CgroupTree:
         if not self.parent.parts or ".." in self.parent.parts:
             raise ConfigError(f"{parent!r} is no parent for our groups: expected e.g. 'numalign'")
         self.hierarchies = tuple(hierarchies)
+        self._held: int | None = None  # the parent's directory, locked
         self._by_controller = {c: h for h in self.hierarchies for c in h.controllers}
         self.notes = tuple(
             f"no cgroup controller {name}: {_WITHOUT[name]}"
@@ -102,6 +104,30 @@ class CgroupTree:
         return "cpuset" in self._by_controller
 
     # Groups.
+
+    def take(self) -> None:
+        """Makes the parent and holds it until this process ends; ConfigError if another does."""
+        if not self.hierarchies:
+            return
+        self.make("")
+        directory = self.directories("")[0]
+        self._held = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ConfigError(
+                f"{directory}: another agent keeps its containers in these cgroups. Stop it first, "
+                "or give this one a cgroupParent of its own in the configuration."
+            ) from error
+
+    def remove_if_unused(self, *groups: str) -> None:
+        """Removes these groups and then the parent, as far as nothing is left in them."""
+        for group in groups:
+            with suppress(PeerError):
+                self.remove(group)
+        for directory in self.directories(""):
+            with suppress(OSError):
+                directory.rmdir()
 
     def directories(self, group: str) -> list[Path]:
         """Where a group is, in each hierarchy."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import stat
@@ -25,6 +26,16 @@ def state_directory(environ: Mapping[str, str] = os.environ, *, uid: int | None 
     # A relative path is to be ignored, says the XDG specification.
     root = Path(base) if base.startswith("/") else Path.home() / ".local" / "state"
     return root / "numalign"
+
+
+def cgroup_parent(directory: Path) -> str:
+    """The group above all containers of the agent with this state directory.
+
+    What is found there without a record is ended, so no two agents may have the same.
+    """
+    if directory == state_directory():
+        return "numalign"
+    return f"numalign-{hashlib.sha256(os.fsencode(directory)).hexdigest()[:8]}"
 
 
 def example_pods() -> Path:

@@ -502,6 +502,8 @@ class ProcessRuntime:
             loop.remove_reader(watched.handle)
             os.close(watched.handle)
             watched.ended.cancel()
+        if self.cgroups is not None and not self._watched:
+            self.cgroups.remove_if_unused(_SUPERVISORS, *filter(None, map(qos_group, Qos)))
         self._watched.clear()
 
 

@@ -120,9 +120,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
             _map(
                 _object(
                     "*",
-                    cpus=_said(
-                        _CPUS, "as a list such as 0-3,8; empty for a container that has ended"
-                    ),
+                    cpus=_said(_CPUS, "such as 0-3,8; empty for a container that has ended"),
                     exclusive=_said(_BOOLEAN, "whether no other container may use these CPUs"),
                     memory=_list(_ref("Block")),
                     devices=_said(_map(_list(_STRING)), "device ids by resource"),

@@ -13,6 +13,9 @@ from pathlib import Path
 
 import httpx
 
+from numalign.adapters.cgroups import CgroupTree
+from numalign.adapters.places import cgroup_parent
+
 WAIT_SECONDS = 30.0
 
 
@@ -122,7 +125,19 @@ class AgentProcess:
                 _kill_if_ours(run.get(name), self.state)
         self.output.close()
         time.sleep(0.1)
+        if os.geteuid() == 0:
+            _remove_cgroups(self.state)
         shutil.rmtree(self.root, ignore_errors=True)
+
+
+def _remove_cgroups(state):
+    mountinfo = Path("/proc/self/mountinfo").read_text()
+    tree = CgroupTree.detect(Path("/sys/fs/cgroup"), mountinfo, cgroup_parent(state))
+    for _ in range(50):
+        if not tree.kill(""):
+            break
+        time.sleep(0.05)
+    tree.remove("")
 
 
 def _kill_if_ours(pid, state):

@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+from pathlib import Path
 
 import pytest
 from tests.apps.agent.processes import AgentProcess, allowed_cpus, manifest
@@ -115,6 +116,33 @@ def test_sockets_and_files_are_for_their_owner_only(agent):
     for name in ("cpu_manager_state", "memory_manager_state", "pods.json"):
         agent.apply(manifest("a"))
         assert stat.S_IMODE((agent.state / name).stat().st_mode) == 0o600
+
+
+@TWO_CPUS
+def test_an_agent_with_another_state_directory_leaves_the_containers_of_the_first_alone(agent):
+    write(agent, "own.json", manifest("own", cpu=1))
+    agent.until_phase("own", "Running")
+    [pid] = agent.records().values()
+    with AgentProcess() as other:
+        other.stop()
+    assert list(agent.records().values()) == [pid]
+    assert agent.phase("own") == "Running"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="cgroups need root")
+def test_two_agents_do_not_share_their_cgroups():
+    name = f"numalign-test-{os.getpid()}"
+    config = f"apiVersion: numalign.io/v1\nkind: AgentConfiguration\ncgroupParent: {name}\n"
+    with AgentProcess(config=config) as first:
+        if "without cgroups" in first.said():
+            pytest.skip("no cgroups here")
+        second = AgentProcess(config=config)
+        second.start(wait=False)
+        assert second.process.wait(30) == 2
+        assert "another agent keeps its containers in these cgroups" in second.said()
+        second.clean_up()
+        assert first.stop() == 0
+    assert not list(Path("/sys/fs/cgroup").glob(f"*/{name}")), "the groups are gone with it"
 
 
 def test_two_agents_do_not_share_a_state_directory(agent):

@@ -42,6 +42,6 @@ def test_the_kubelets_number_of_pods_counts_unless_ours_is_given():
     ],
 )
 def test_a_value_out_of_range_is_told(line, words):
-    with pytest.raises(ConfigError, match="config.yaml: ") as caught:
+    with pytest.raises(ConfigError, match=r"config\.yaml: ") as caught:
         load(f"{OURS}{line}\n".encode(), source="config.yaml", read=unread)
     assert words in str(caught.value)

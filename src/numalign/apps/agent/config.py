@@ -56,7 +56,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     kubernetes: str = Version.V1_36.value
     fidelity: Fidelity = Fidelity.SAFE
     kubelet_config: str | None = None
-    cgroup_parent: str = "numalign"
+    cgroup_parent: str | None = None
     backoff_seconds: float = 10.0
     pods_max: int | None = None
     devices: list[_Devices] = []
@@ -88,7 +88,7 @@ class AgentConfig:
     version: Version = Version.V1_36
     fidelity: Fidelity = Fidelity.SAFE
     kubelet: KubeletConfig | None = None
-    cgroup_parent: str = "numalign"
+    cgroup_parent: str | None = None  # None: one for each state directory
     backoff_seconds: float = 10.0
     pods_max: int | None = None  # None: what the kubelet's configuration says
     devices: tuple[DeclaredDevices, ...] = field(default_factory=tuple)

@@ -62,9 +62,7 @@ def recovered(
     )
     known = {uid: _with_processes(uid, pod, alive, ended, now) for uid, pod in pods.items()}
     # The devices of a pod whose plugin had not answered were never noted, so it is decided anew.
-    known = {
-        uid: waiting(pod, _resources(pod)) if pod.awaited else pod for uid, pod in known.items()
-    }
+    known |= {uid: waiting(pod, _resources(pod)) for uid, pod in known.items() if pod.awaited}
     active = {uid: p.pod for uid, p in known.items() if _holds(p)}
     state = AgentState(replace(started, pods=active), known, started_at=now)
     effects: list[Effect] = []

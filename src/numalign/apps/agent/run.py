@@ -13,7 +13,7 @@ from typing import Any, Final, TypedDict
 
 import structlog
 
-from numalign.adapters import discovery
+from numalign.adapters import discovery, places
 from numalign.adapters.cgroups import CgroupTree
 from numalign.adapters.device_plugins import DevicePlugins
 from numalign.adapters.manifests import ManifestDirectory
@@ -215,7 +215,10 @@ def _cgroups(options: Options, config: AgentConfig) -> CgroupTree | None:
     if os.geteuid() != 0:
         return None
     mountinfo = Path("/proc/self/mountinfo").read_text()
-    return CgroupTree.detect(options.cgroup_root, mountinfo, config.cgroup_parent)
+    parent = config.cgroup_parent or places.cgroup_parent(options.state_dir)
+    tree = CgroupTree.detect(options.cgroup_root, mountinfo, parent)
+    tree.take()
+    return tree
 
 
 class _Restored(TypedDict):
@@ -402,10 +405,10 @@ async def _ended(parts: Parts) -> None:
 class DecideOnly:
     """A runtime that runs nothing: for trying out decisions."""
 
+    starts_beside = False
+
     def __init__(self, logs: Path) -> None:
         self._logs = logs
-
-    starts_beside = False
 
     async def start(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> int:
         """Pretends that the container runs, under no process number."""
@@ -433,13 +436,13 @@ class DecideOnly:
         del effects
         return []
 
-    def forget(self, uid: str) -> None:
-        """Nothing was kept."""
-        del uid
     def quiet(self, uid: str) -> None:
         """Nothing made a noise."""
         del uid
 
+    def forget(self, uid: str) -> None:
+        """Nothing was kept."""
+        del uid
 
     def log_path(self, uid: str, container: str) -> Path:
         """Where output would go."""
