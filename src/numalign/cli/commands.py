@@ -40,6 +40,11 @@ GROUPS: Final[tuple[tuple[str, tuple[Entry, ...]], ...]] = (
         "Ask about a host",
         (
             Entry(
+                "capture",
+                "numalign.cli.capture",
+                "Write all that placement on this host depends on into one file.",
+            ),
+            Entry(
                 "admit",
                 "numalign.cli.admit",
                 "Say whether pods would be admitted, and where they would sit.",

@@ -99,6 +99,22 @@ class Output:
             raise ConfigError(f"{path}: cannot write the file: {reason}.") from exc
         self.debug(f"wrote {len(content)} bytes to {path}")
 
+    def private_file(self, path: Path, content: bytes) -> None:
+        """Write a file that only its owner may read, whole or not at all."""
+        part = path.with_name(f".{path.name}.part")
+        try:
+            part.unlink(missing_ok=True)
+            handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
+        except OSError as exc:
+            part.unlink(missing_ok=True)
+            reason = exc.strerror or type(exc).__name__
+            raise ConfigError(f"{path}: cannot write the file: {reason}.") from exc
+
     def debug(self, text: str) -> None:
         """Say something on stderr with -v."""
         if self.settings.verbosity:

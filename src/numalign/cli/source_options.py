@@ -27,8 +27,10 @@ __all__ = [
     "OnOption",
     "PodsOption",
     "StateOption",
+    "chosen",
     "evidence",
     "loaded",
+    "running",
     "tell",
 ]
 
@@ -127,9 +129,9 @@ def evidence(
         machine=machine,
         config=kubelet_config,
         state=state,
-        pods=() if pods is None else _pods(pods),
-        version=None if kubernetes is None else _chosen(Version, kubernetes, "--kubernetes"),
-        fidelity=None if fidelity is None else _chosen(Fidelity, fidelity, "--fidelity"),
+        pods=() if pods is None else running(pods),
+        version=None if kubernetes is None else chosen(Version, kubernetes, "--kubernetes"),
+        fidelity=None if fidelity is None else chosen(Fidelity, fidelity, "--fidelity"),
     )
 
 
@@ -139,14 +141,16 @@ def tell(notes: tuple[str, ...]) -> None:
         print(f"note: {note}", file=sys.stderr)
 
 
-def _pods(place: Path) -> list[PodRecord]:
+def running(place: Path) -> list[PodRecord]:
+    """The running pods of a file or directory, - standing for stdin."""
     from numalign.cli import manifests
     from numalign.wire.running_pods import running_pods
 
     return [r for source, data in manifests.texts(str(place)) for r in running_pods(data, source)]
 
 
-def _chosen(kind: type[E], text: str, option: str) -> E:
+def chosen(kind: type[E], text: str, option: str) -> E:
+    """The value of an option that has a few; ConfigError for another."""
     try:
         return kind(text)
     except ValueError as exc:

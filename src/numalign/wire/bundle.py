@@ -119,6 +119,11 @@ def pod_list(records: tuple[PodRecord, ...]) -> bytes:
     return msgspec.json.encode(_PodList(items=records))
 
 
+def pod_resources(view: View) -> bytes:
+    """The member with what the PodResources API answered."""
+    return msgspec.json.encode(view)
+
+
 def document(content: Mapping[str, object]) -> bytes:
     """Plain values as the text of a member, for people to read too."""
     return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from numalign.adapters import discovery
+from numalign.adapters.small_files import read_small
 from numalign.apps.situations.evidence import Evidence, Loaded
 from numalign.apps.situations.loading import loaded
 from numalign.core.errors import ConfigError, WireError
@@ -15,13 +16,12 @@ from numalign.core.settings import Fidelity, Version
 from numalign.wire import kubelet_config, plain_yaml
 
 if TYPE_CHECKING:
+    from numalign.core.machine import Machine
     from numalign.wire.bundle import Bundle
     from numalign.wire.pod_records import PodRecord
 
 CONFIG_BYTES_MAX: Final = 1024 * 1024
-STATE_BYTES_MAX: Final = 64 * 1024 * 1024
 UNIX: Final = "unix://"
-DEVICE_PLUGINS: Final = "device-plugins"
 
 
 def situation(
@@ -72,6 +72,8 @@ def evidence_of(
         source = on or machine
         found = Evidence(source=source or discovery.HOST, machine=discovery.discover(source))
         if state is not None:
+            from numalign.apps.situations.this_host import state_files  # noqa: PLC0415
+
             found = replace(found, state=state_files(state))
     found = replace(found, version=version or found.version, fidelity=fidelity or found.fidelity)
     if config is not None:
@@ -115,9 +117,7 @@ def from_agent(url: str) -> Loaded:
 def _known(on: str) -> Evidence | None:
     """The evidence of a source that is more than a machine; None for a machine."""
     if on == discovery.HOST:
-        from numalign.apps.situations.this_host import evidence_here  # noqa: PLC0415
-
-        return evidence_here()
+        return _here()
     if on.startswith(("http://", "https://", UNIX)):
         return _agents(on)
     from numalign.adapters.bundles import holds_bundle, read_bundle  # noqa: PLC0415
@@ -128,6 +128,20 @@ def _known(on: str) -> Evidence | None:
     return None
 
 
+def _here() -> Evidence:
+    """This host: its kubelet, or else our own agent if that runs, or else the machine alone."""
+    from numalign.adapters import places  # noqa: PLC0415
+    from numalign.apps.situations.this_host import Places, captured  # noqa: PLC0415
+    from numalign.wire.bundle import CONFIG  # noqa: PLC0415
+
+    found, machine = captured(Places(), created_at="")
+    if CONFIG not in found.files:
+        socket = places.socket_path(places.state_directory())
+        if socket.is_socket():
+            return _agents(f"{UNIX}{socket}")
+    return evidence_in(found, discovery.HOST, machine)
+
+
 def _agents(url: str) -> Evidence:
     from numalign.adapters.agent_capture import fetched  # noqa: PLC0415
     from numalign.adapters.bundles import bundle_from_bytes  # noqa: PLC0415
@@ -135,8 +149,8 @@ def _agents(url: str) -> Evidence:
     return evidence_in(bundle_from_bytes(fetched(url), url), url)
 
 
-def evidence_in(found: Bundle, source: str) -> Evidence:
-    """What a bundle tells."""
+def evidence_in(found: Bundle, source: str, machine: Machine | None = None) -> Evidence:
+    """What a bundle tells; ``machine`` where it was already read."""
     from numalign.adapters.bundles import machine_of  # noqa: PLC0415
     from numalign.wire.bundle import CONFIG  # noqa: PLC0415
 
@@ -150,7 +164,7 @@ def evidence_in(found: Bundle, source: str) -> Evidence:
             raise ConfigError(f"{source}: {CONFIG}: {error}") from error
     return Evidence(
         source=source,
-        machine=machine_of(found, source),
+        machine=machine or machine_of(found, source),
         config=config,
         version=about.kubernetes,
         fidelity=about.fidelity,
@@ -165,42 +179,11 @@ def evidence_in(found: Bundle, source: str) -> Evidence:
     )
 
 
-def state_files(directory: Path) -> dict[str, bytes]:
-    """The state files of a directory such as /var/lib/kubelet, those that are there."""
-    from numalign.wire.bundle import STATE_FILES  # noqa: PLC0415
-
-    if not directory.is_dir():
-        raise ConfigError(f"{directory}: found no directory, expected one with state files.")
-    found: dict[str, bytes] = {}
-    for name in STATE_FILES:
-        for path in (directory / name, directory / DEVICE_PLUGINS / name):
-            data = _read(path, STATE_BYTES_MAX)
-            if data is not None:
-                found[name] = data
-                break
-    return found
-
-
-def _read(path: Path, limit: int) -> bytes | None:
-    """The bytes of a file, None where there is none."""
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(limit + 1)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise ConfigError(f"{path}: cannot be read: {reason}.") from error
-    if len(data) > limit:
-        raise ConfigError(f"{path}: found more than {limit} bytes.")
-    return data
-
-
 def _configured(
     found: Evidence, path: Path, *, version: Version | None, fidelity: Fidelity | None
 ) -> Evidence:
     """The evidence with the configuration of a file: the kubelet's, or our agent's."""
-    data = _read(path, CONFIG_BYTES_MAX)
+    data = read_small(path, CONFIG_BYTES_MAX)
     if data is None:
         raise ConfigError(f"{path}: there is no such file.")
     try:
@@ -227,7 +210,7 @@ def _agent_configured(
     from numalign.apps.agent import config as agent_config  # noqa: PLC0415
 
     def beside(name: str) -> bytes:
-        inner = _read(Path(name), CONFIG_BYTES_MAX)
+        inner = read_small(Path(name), CONFIG_BYTES_MAX)
         if inner is None:
             raise ConfigError(f"{path}: kubeletConfig: there is no file {name}.")
         return inner
