@@ -11,11 +11,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-import structlog
-
 from numalign.adapters import places
 from numalign.apps.agent.metrics import AgentMetrics
 from numalign.apps.agent.run import Options, Parts, assembled, run
+from numalign.cli.daemon import address, configure_logs
 from numalign.core.errors import (
     ConfigError,
     CorruptCheckpointError,
@@ -42,10 +41,10 @@ def run_agent(
     """Runs an agent until it is told to stop; the exit code."""
     if runtime not in RUNTIMES:
         raise ConfigError(f"--runtime: found {runtime!r}, expected one of {', '.join(RUNTIMES)}")
-    tcp = _address(listen)
+    tcp = address(listen)
     directory = (state_dir or places.state_directory()).absolute()
     options = Options(directory, pods, config, machine, runtime)
-    _configure_logs()
+    configure_logs()
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         with alone(directory):
@@ -59,27 +58,6 @@ def run_agent(
         )
         return 1
     return 0
-
-
-def _address(listen: str) -> tuple[str, int] | None:
-    if not listen:
-        return None
-    host, colon, port = listen.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
-        raise ConfigError(f"--listen: found {listen!r}, expected an address such as 127.0.0.1:8421")
-    return host.strip("[]"), int(port)
-
-
-def _configure_logs() -> None:
-    structlog.configure(
-        processors=[
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.add_log_level,
-            structlog.processors.LogfmtRenderer(key_order=("timestamp", "level", "event")),
-        ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
-    )
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 # ruff: noqa: PLC0415 - a command loads what it needs when it runs
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -29,4 +30,17 @@ MachineOption = Annotated[
             "or a shape such as 2s:1n:16c:2t."
         ),
     ),
+]
+
+KubeconfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--kubeconfig",
+        help="The way to the cluster. Default: KUBECONFIG, the pod we run in, or ~/.kube/config.",
+        show_default=False,
+    ),
+]
+ContextOption = Annotated[
+    str | None,
+    typer.Option("--context", help="The context of the kubeconfig to use.", show_default=False),
 ]
