@@ -101,13 +101,15 @@ def explained(
     return explain(asked(situation, pod, preferred=preferred))
 
 
-def explain(case: Case) -> Explanation:
-    """The explanation of a decision."""
+def explain(case: Case, *, with_empty: bool = True) -> Explanation:
+    """The explanation of a decision; ``with_empty`` also asks the host without other pods."""
     words = refusal(case.verdict)
     found = _explanation(case)
     if words is None:
         return found
     reason, message = words
+    if not with_empty:
+        return replace(found, reason=reason, message=message)
     alone = on_empty_host(case)
     fits = isinstance(alone.verdict, Admitted)
     facts = (*found.facts, *_empty_facts(case, found, alone))
