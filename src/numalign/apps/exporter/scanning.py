@@ -1,0 +1,103 @@
+"""One look at the host: PodResources API, configuration, machine and state files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from numalign.adapters import discovery, podresources_client
+from numalign.adapters.state_files import StateDirectory
+from numalign.core.cluster.export import HostReport, Key, KnownPod
+from numalign.core.errors import ConfigError, NumalignError
+from numalign.core.machine import Machine
+from numalign.core.machine_info import MachineInfo, machine_info
+from numalign.core.settings import Settings, Version
+from numalign.core.state import CpuState, MemoryState
+from numalign.wire import cpu_checkpoint, kubelet_config, memory_checkpoint
+from numalign.wire.host_settings import host_settings
+
+CONFIG_BYTES_MAX: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Where everything about this host is found."""
+
+    host_name: str
+    pod_resources: Path
+    kubelet_config: Path
+    state: Path | None = None  # the kubelet's directory; None: state files are not read
+    machine: str | None = None
+    version: Version | None = None  # None: what the Node object says, 1.36 without it
+    excluded: frozenset[str] = field(default_factory=frozenset)
+
+
+class Scanner:
+    """Looks at one host. The machine is read once, everything else every time."""
+
+    def __init__(self, sources: Sources) -> None:
+        self.sources = sources
+        self._machine: Machine = discovery.discover(sources.machine)
+        self._info: MachineInfo = machine_info(self._machine)
+
+    async def scan(
+        self, pods: Mapping[Key, KnownPod] | None, *, version: Version | None
+    ) -> HostReport:
+        """The host as it is now; NumalignError if something that is needed cannot be read."""
+        sources = self.sources
+        config = read_config(sources.kubelet_config, sources.version or version or Version.V1_36)
+        settings = host_settings(
+            config, self._machine, version=sources.version or version or Version.V1_36
+        )
+        view = await podresources_client.read(sources.pod_resources)
+        cpu, memory = self._state(settings)
+        return HostReport(
+            name=sources.host_name,
+            machine=self._machine,
+            info=self._info,
+            settings=settings,
+            view=view,
+            pods=pods,
+            cpu_state=cpu,
+            memory_state=memory,
+            pods_max=config.pods_max_on(len(self._machine.cpus)),
+            excluded=sources.excluded,
+        )
+
+    def _state(self, settings: Settings) -> tuple[CpuState | None, MemoryState | None]:
+        """The state files where they can be read: what the API says counts for more."""
+        if self.sources.state is None:
+            return None, None
+        files = StateDirectory(self.sources.state)
+        cpu: CpuState | None = None
+        memory: MemoryState | None = None
+        try:
+            data = files.read(cpu_checkpoint.FILE_NAME)
+            if data is not None and settings.cpu_policy == "static":
+                cpu = cpu_checkpoint.decode(data, settings)
+            data = files.read(memory_checkpoint.FILE_NAME)
+            if data is not None and settings.memory_policy == "Static":
+                memory = memory_checkpoint.decode(data, settings)
+        except NumalignError:
+            return cpu, memory
+        return cpu, memory
+
+
+def read_config(path: Path, version: Version) -> kubelet_config.KubeletConfig:
+    """The kubelet's configuration. Keys of newer versions are passed over, as the kubelet does."""
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(CONFIG_BYTES_MAX + 1)
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: cannot be read: {error.strerror}. Give the file that the kubelet is started "
+            "with (--config) as --kubelet-config."
+        ) from error
+    if len(data) > CONFIG_BYTES_MAX:
+        raise ConfigError(f"{path}: found more than {CONFIG_BYTES_MAX} bytes")
+    try:
+        return kubelet_config.load(data, version=version, strict=False)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
