@@ -1,0 +1,431 @@
+"""Carries out what the step wants, and feeds it what the cluster says.
+
+Everything runs in one event loop, and the step is never interrupted: watches, the extender's calls
+and the turns of the queue all go through ``handle``. Binds run side by side, up to a limit. Events
+and conditions are told behind them; if the API server cannot keep up, the oldest are dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+import uuid
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import structlog
+
+from numalign.adapters.kubernetes import (
+    STRATEGIC,
+    ApiServer,
+    Backoff,
+    Changed,
+    Gone,
+    Listed,
+    Seen,
+    Unreadable,
+)
+from numalign.apps.scheduler import finding
+from numalign.apps.scheduler.events import (
+    Bind,
+    BindEnded,
+    BindOutcome,
+    Effect,
+    Event,
+    HostGone,
+    HostSeen,
+    HostsListed,
+    LeadershipChanged,
+    PodGone,
+    PodSeen,
+    PodsListed,
+    SetCondition,
+    TellEvent,
+    TopologiesListed,
+    TopologyGone,
+    TopologySeen,
+    Turn,
+)
+from numalign.apps.scheduler.metrics import SchedulerMetrics
+from numalign.apps.scheduler.model import State
+from numalign.apps.scheduler.port import Filtered
+from numalign.apps.scheduler.step import step
+from numalign.core.cluster.constraints import HostFacts
+from numalign.core.cluster.zones import HostTopology
+from numalign.core.errors import ApiError, WireError
+from numalign.core.pod import Pod
+from numalign.wire import nrt, scheduling_bodies
+from numalign.wire.extender import SCORE_MAX, BindAsked, HostsAsked, PreemptAsked, Victims
+from numalign.wire.kube_api import HOSTS, NRTS, PODS, Kind
+from numalign.wire.scheduling import ClusterPod, host_from_json, pod_from_json
+
+BINDS_MAX: Final = 32  # at the same time
+TOLD_WAITING_MAX: Final = 10_000
+TELLERS: Final = 4
+BIND_QUESTION_SECONDS_MAX: Final = 60.0
+LIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
+TURNS_IN_A_ROW: Final = 8  # then others get the loop
+
+log = structlog.get_logger("numalign.scheduler")
+
+
+@dataclass(frozen=True, slots=True)
+class DriverOptions:
+    """How the scheduler behaves towards others."""
+
+    is_extender: bool
+    is_strict: bool = False  # extender: hosts that we know nothing of are refused
+    score_max: int = SCORE_MAX
+    binds_max: int = BINDS_MAX
+
+
+class Scheduler:
+    """One running scheduler, as extender of another or on its own."""
+
+    def __init__(self, api: ApiServer, state: State, options: DriverOptions) -> None:
+        self.state = state
+        self.metrics = SchedulerMetrics()
+        self._api = api
+        self._options = options
+        self._work = asyncio.Event()
+        self._slots = asyncio.Semaphore(options.binds_max)
+        self._binds: set[asyncio.Task[None]] = set()
+        self._to_tell: deque[SetCondition | TellEvent] = deque(maxlen=TOLD_WAITING_MAX)
+        self._told = asyncio.Event()
+        self._troubles: dict[str, str] = {}
+        self._instance = f"{state.name}-{socket.gethostname()}-{os.getpid()}"[:128]
+
+    # The loop.
+
+    async def run(self, leadership: AsyncIterator[bool] | None = None) -> None:
+        """Follows the cluster until cancelled; without ``leadership`` it always leads."""
+        works: list[Coroutine[Any, Any, None]] = [
+            self._follow(PODS, pod_from_json, _pod_event, fields=LIVE_PODS),
+            self._follow(HOSTS, host_from_json, _host_event),
+            self._follow(NRTS, self._topology, _topology_event),
+        ]
+        if not self._options.is_extender:
+            works.append(self._turns())
+            works.append(self._lead(leadership))
+            works += [self._tell() for _ in range(TELLERS)]
+        async with asyncio.TaskGroup() as group:
+            for work in works:
+                group.create_task(work)
+
+    def handle(self, event: Event) -> None:
+        """Takes one event and starts what comes of it."""
+        for effect in step(self.state, event):
+            self._carry_out(effect)
+        self._work.set()
+
+    def _carry_out(self, effect: Effect) -> None:
+        if isinstance(effect, Bind):
+            task = asyncio.create_task(self._bound(effect))
+            self._binds.add(task)
+            task.add_done_callback(self._binds.discard)
+        elif not self._options.is_extender:
+            if isinstance(effect, SetCondition):
+                self.metrics.attempts.labels(effect.reason.lower()).inc()
+            if len(self._to_tell) == TOLD_WAITING_MAX:
+                self.metrics.dropped.inc()
+            self._to_tell.append(effect)
+            self._told.set()
+
+    # Following the cluster.
+
+    async def _follow(
+        self,
+        kind: Kind,
+        decode: Callable[[bytes], Any],
+        event_of: Callable[[Seen[Any], float], Event | None],
+        *,
+        fields: str = "",
+    ) -> None:
+        def trouble(error: ApiError) -> None:
+            self._troubles[kind.plural] = str(error)
+            log.warning("watch_interrupted", kind=kind.plural, code=error.code, error=str(error))
+
+        async for seen in self._api.watched(kind, decode, fields=fields, on_trouble=trouble):
+            self._troubles.pop(kind.plural, None)
+            if isinstance(seen, Unreadable):
+                log.warning("object_unreadable", kind=kind.plural, name=seen.name, error=seen.error)
+                self.metrics.unreadable.labels(kind.plural).inc()
+                continue
+            event = event_of(seen, time.monotonic())
+            if event is not None:
+                self.handle(event)
+
+    def _topology(self, data: bytes) -> HostTopology:
+        found = nrt.read(data)
+        for problem in found.problems:
+            log.warning("topology_problem", host=found.topology.name, problem=problem)
+        return found.topology
+
+    async def _lead(self, leadership: AsyncIterator[bool] | None) -> None:
+        if leadership is None:
+            self.handle(LeadershipChanged(is_leading=True, now=time.monotonic()))
+            return
+        async for is_leading in leadership:
+            log.info("leadership_changed", is_leading=is_leading, instance=self._instance)
+            self.metrics.leading.set(int(is_leading))
+            if is_leading:
+                await self._catch_up()
+            self.handle(LeadershipChanged(is_leading, time.monotonic()))
+
+    async def _catch_up(self) -> None:
+        """What the leader before us bound must be known here before we bind anything."""
+        backoff = Backoff()
+        while True:
+            try:
+                raw, _ = await self._api.listed(PODS, fields=LIVE_PODS)
+                pods = tuple(pod_from_json(bytes(one)) for one in raw)
+            except (ApiError, WireError) as error:
+                log.warning("catching_up_failed", error=str(error))
+                await asyncio.sleep(backoff.next_seconds())
+                continue
+            self.handle(PodsListed(pods, time.monotonic()))
+            return
+
+    # Turns.
+
+    async def _turns(self) -> None:
+        while True:
+            self._work.clear()
+            in_a_row = 0
+            while self._can_turn():
+                began = time.perf_counter()
+                self.handle(Turn(time.monotonic()))
+                self.metrics.decision_seconds.observe(time.perf_counter() - began)
+                in_a_row += 1
+                if in_a_row % TURNS_IN_A_ROW == 0 or len(self._binds) >= self._options.binds_max:
+                    await asyncio.sleep(0)
+            self._work.clear()
+            if self._can_turn():
+                continue
+            try:
+                async with asyncio.timeout(self._rest_seconds()):
+                    await self._work.wait()
+            except TimeoutError:
+                continue
+
+    def _can_turn(self) -> bool:
+        state, now = self.state, time.monotonic()
+        if not state.is_leading or state.missing or len(self._binds) >= self._options.binds_max:
+            return False
+        at = state.queue.next_at(now)
+        return at is not None and at <= now
+
+    def _rest_seconds(self) -> float | None:
+        state, now = self.state, time.monotonic()
+        if not state.is_leading or state.missing or len(self._binds) >= self._options.binds_max:
+            return None
+        at = state.queue.next_at(now)
+        return None if at is None else max(0.0, at - now)
+
+    # Binding.
+
+    async def _bound(self, effect: Bind) -> None:
+        outcome, error = await self._bind(effect.pod.pod, effect.host)
+        self.metrics.attempts.labels(
+            "scheduled" if outcome is BindOutcome.BOUND else "bind_failed"
+        ).inc()
+        self._binds.discard(asyncio.current_task())
+        self.handle(BindEnded(effect.pod.pod.uid, effect.host, outcome, error, time.monotonic()))
+
+    async def _bind(self, pod: Pod, host: str) -> tuple[BindOutcome, str]:
+        body = scheduling_bodies.binding(pod, host)
+        began = time.perf_counter()
+        try:
+            await self._api.create_part(PODS, pod.name, "binding", body, pod.namespace)
+        except ApiError as error:
+            log.warning("bind_failed", pod=_name(pod), host=host, code=error.code, error=str(error))
+            if error.code == 404:
+                return BindOutcome.GONE, str(error)
+            if not error.retry:
+                return BindOutcome.REFUSED, str(error)
+            # The server may have bound it all the same: ask before anything else goes there.
+            return await self._asked_after(pod, host, str(error))
+        except WireError as error:
+            return BindOutcome.REFUSED, str(error)
+        self.metrics.bind_seconds.observe(time.perf_counter() - began)
+        return BindOutcome.BOUND, ""
+
+    async def _asked_after(self, pod: Pod, host: str, error: str) -> tuple[BindOutcome, str]:
+        backoff = Backoff()
+        while True:
+            await asyncio.sleep(backoff.next_seconds())
+            try:
+                data = await self._api.get(PODS, pod.name, pod.namespace)
+            except ApiError:
+                continue
+            if data is None:
+                return BindOutcome.GONE, error
+            found = pod_from_json(data)
+            if found.pod.uid != pod.uid:
+                return BindOutcome.GONE, error
+            if not found.host:
+                return BindOutcome.REFUSED, error
+            if found.host != host:
+                return BindOutcome.REFUSED, f"the pod is already on {found.host}"
+            return BindOutcome.BOUND, ""
+
+    # Telling.
+
+    async def _tell(self) -> None:
+        while True:
+            if not self._to_tell:
+                self._told.clear()
+                await self._told.wait()
+                continue
+            effect = self._to_tell.popleft()
+            pod = effect.pod.pod
+            now = _timestamp()
+            try:
+                if isinstance(effect, SetCondition):
+                    body = scheduling_bodies.not_scheduled(
+                        pod, effect.reason, effect.message, now[:19] + "Z"
+                    )
+                    await self._api.patch(
+                        PODS,
+                        pod.name,
+                        body,
+                        namespace=pod.namespace,
+                        form=STRATEGIC,
+                        part="status",
+                    )
+                else:
+                    body = scheduling_bodies.event(
+                        pod,
+                        name=f"{pod.name[:200]}.{uuid.uuid4().hex[:16]}",
+                        reason=effect.reason,
+                        action=effect.action,
+                        note=effect.note,
+                        is_warning=effect.is_warning,
+                        controller=self.state.name,
+                        instance=self._instance,
+                        now=now,
+                    )
+                    await self._api.create(scheduling_bodies.EVENTS, body, pod.namespace)
+            except (ApiError, WireError) as error:
+                # The pod may be gone, or its namespace; nobody is left to be told.
+                log.debug("not_told", pod=_name(pod), error=str(error))
+
+    # The extender's calls.
+
+    def problems(self) -> list[str]:
+        """Why it is not ready; empty if it is."""
+        found = [f"the {kind} of the cluster are not known yet" for kind in self.state.missing]
+        if found:
+            found += [f"{kind}: {error}" for kind, error in self._troubles.items()]
+        return found
+
+    def filter(self, asked: HostsAsked) -> Filtered:
+        """Which of these hosts would take the pod."""
+        with self.metrics.extender_seconds.labels("filter").time():
+            return finding.filtered(self.state, asked, is_strict=self._options.is_strict)
+
+    def prioritize(self, asked: HostsAsked) -> Sequence[tuple[str, int]]:
+        """How good each host is, from 0 to the highest score."""
+        with self.metrics.extender_seconds.labels("prioritize").time():
+            scores = self.state.judge.scores(asked.pod.pod, asked.names)
+            most = self._options.score_max
+            return [(name, min(most, scores.get(name, 0) * most // 100)) for name in asked.names]
+
+    def preempt(self, asked: PreemptAsked) -> Mapping[str, Victims]:
+        """The hosts on which the pod would fit once the victims are gone."""
+        judge, pod = self.state.judge, asked.pod.pod
+        return {
+            host: victims
+            for host, victims in asked.victims.items()
+            if judge.fits_without(pod, host, victims.uids)
+        }
+
+    async def bind(self, asked: BindAsked) -> str:
+        """Binds a pod, if it still fits; an empty text, or what went wrong."""
+        pod = await self._known(asked)
+        if isinstance(pod, str):
+            return pod
+        if pod.host:
+            return "" if pod.host == asked.host else f"the pod is already on {pod.host}"
+        # Since the filter said yes another pod may have come: its bind was before this one.
+        refusal = self.state.judge.refusal(pod.pod, asked.host)
+        if refusal is not None:
+            self.metrics.attempts.labels("outrun").inc()
+            return f"{asked.host} does not take it any more: {refusal.text}"
+        self.state.place(pod, asked.host)
+        self.state.assumed.add(asked.uid)
+        async with self._slots:
+            outcome, error = await self._bind(pod.pod, asked.host)
+        self.handle(BindEnded(asked.uid, asked.host, outcome, error, time.monotonic()))
+        self.metrics.attempts.labels(
+            "scheduled" if outcome is BindOutcome.BOUND else "bind_failed"
+        ).inc()
+        return error
+
+    async def _known(self, asked: BindAsked) -> ClusterPod | str:
+        """The pod that shall be bound; asked for, where the watch is behind."""
+        known = self.state.pods.get(asked.uid)
+        if known is not None:
+            return known
+        try:
+            data = await self._api.get(PODS, asked.name, asked.namespace)
+        except (ApiError, WireError) as error:
+            return f"the pod cannot be read: {error}"
+        found = pod_from_json(data) if data is not None else None
+        if found is None or found.pod.uid != asked.uid:
+            return f"there is no pod {asked.namespace}/{asked.name} with uid {asked.uid}"
+        self.handle(PodSeen(found, time.monotonic()))
+        return found
+
+    def metrics_text(self) -> bytes:
+        """Prometheus' text format."""
+        return self.metrics.text(self.state)
+
+
+def _pod_event(seen: Seen[ClusterPod], now: float) -> Event | None:
+    match seen:
+        case Listed(items):
+            return PodsListed(items, now)
+        case Changed(item):
+            return PodSeen(item, now)
+        case Gone(_, _, uid):
+            return PodGone(uid, now)
+        case _:
+            return None
+
+
+def _host_event(seen: Seen[HostFacts], now: float) -> Event | None:
+    match seen:
+        case Listed(items):
+            return HostsListed(items, now)
+        case Changed(item):
+            return HostSeen(item, now)
+        case Gone(_, name, _):
+            return HostGone(name, now)
+        case _:
+            return None
+
+
+def _topology_event(seen: Seen[HostTopology], now: float) -> Event | None:
+    match seen:
+        case Listed(items):
+            return TopologiesListed(items, now)
+        case Changed(item):
+            return TopologySeen(item, now)
+        case Gone(_, name, _):
+            return TopologyGone(name, now)
+        case _:
+            return None
+
+
+def _timestamp() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _name(pod: Pod) -> str:
+    return f"{pod.namespace}/{pod.name}"

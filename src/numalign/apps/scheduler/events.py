@@ -1,0 +1,167 @@
+"""What can happen to the scheduler, and what it can want done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from numalign.core.cluster.constraints import HostFacts
+from numalign.core.cluster.zones import HostTopology
+from numalign.wire.scheduling import ClusterPod
+
+# Events. A list says everything there is: what was known before and is not in it is gone.
+
+
+@dataclass(frozen=True, slots=True)
+class PodsListed:
+    """All pods that have not ended."""
+
+    pods: tuple[ClusterPod, ...]
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class PodSeen:
+    """A pod is new or other than before."""
+
+    pod: ClusterPod
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class PodGone:
+    """A pod was deleted or has ended."""
+
+    uid: str
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class HostsListed:
+    """All hosts."""
+
+    hosts: tuple[HostFacts, ...]
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class HostSeen:
+    """A host is new or other than before."""
+
+    host: HostFacts
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class HostGone:
+    """A host was deleted."""
+
+    name: str
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class TopologiesListed:
+    """What all hosts publish."""
+
+    topologies: tuple[HostTopology, ...]
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class TopologySeen:
+    """A host published something new."""
+
+    topology: HostTopology
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyGone:
+    """A host publishes nothing any more."""
+
+    name: str
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class LeadershipChanged:
+    """Whether this replica may bind."""
+
+    is_leading: bool
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Time to try the next pod, if one is ready."""
+
+    now: float
+
+
+class BindOutcome(Enum):
+    """How a bind ended. An open question is asked until it is one of these."""
+
+    BOUND = "bound"
+    REFUSED = "refused"  # the pod has no host; it is tried again
+    GONE = "gone"  # there is no such pod any more
+
+
+@dataclass(frozen=True, slots=True)
+class BindEnded:
+    """What the API server said to a bind."""
+
+    uid: str
+    host: str
+    outcome: BindOutcome
+    error: str
+    now: float
+
+
+Event = (
+    PodsListed
+    | PodSeen
+    | PodGone
+    | HostsListed
+    | HostSeen
+    | HostGone
+    | TopologiesListed
+    | TopologySeen
+    | TopologyGone
+    | LeadershipChanged
+    | Turn
+    | BindEnded
+)
+
+# Effects.
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Bind a pod to a host, and say how it ended."""
+
+    pod: ClusterPod
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetCondition:
+    """Write PodScheduled=False into the pod's status."""
+
+    pod: ClusterPod
+    reason: str  # Unschedulable or SchedulerError
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class TellEvent:
+    """Write an event about a pod."""
+
+    pod: ClusterPod
+    reason: str
+    action: str
+    note: str
+    is_warning: bool
+
+
+Effect = Bind | SetCondition | TellEvent

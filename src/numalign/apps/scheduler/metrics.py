@@ -1,0 +1,76 @@
+"""What the scheduler counts. Nothing is global: one value counts for one scheduler."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import generate_latest
+
+from numalign.apps.scheduler.model import State
+
+SECONDS_BUCKETS: Final = tuple(0.0005 * 2**k for k in range(15))
+
+
+class SchedulerMetrics:
+    """Counters, and gauges that are read from the state when somebody asks."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        own = self._registry
+        self.attempts = Counter(
+            "numalign_scheduler_attempts",
+            "Attempts to schedule a pod, by what came of them.",
+            ["result"],
+            registry=own,
+        )
+        self.decision_seconds = Histogram(
+            "numalign_scheduler_decision_seconds",
+            "Time to find a host for one pod, or to know that there is none.",
+            buckets=SECONDS_BUCKETS,
+            registry=own,
+        )
+        self.bind_seconds = Histogram(
+            "numalign_scheduler_bind_seconds",
+            "Time that the API server took to bind a pod.",
+            buckets=SECONDS_BUCKETS,
+            registry=own,
+        )
+        self.extender_seconds = Histogram(
+            "numalign_scheduler_extender_seconds",
+            "Time to answer a call of the kube-scheduler.",
+            ["verb"],
+            buckets=SECONDS_BUCKETS,
+            registry=own,
+        )
+        self.unreadable = Counter(
+            "numalign_scheduler_objects_unreadable",
+            "Objects of the API server that could not be read.",
+            ["kind"],
+            registry=own,
+        )
+        self.dropped = Counter(
+            "numalign_scheduler_events_dropped",
+            "Events and conditions that were not written, since too many waited.",
+            registry=own,
+        )
+        self.leading = Gauge(
+            "numalign_scheduler_leading", "1 if this replica may bind pods.", registry=own
+        )
+        self._known = Gauge(
+            "numalign_scheduler_known", "Objects that the scheduler knows.", ["kind"], registry=own
+        )
+        self._waiting = Gauge(
+            "numalign_scheduler_pods_waiting", "Pods without a host.", ["state"], registry=own
+        )
+
+    def text(self, state: State) -> bytes:
+        """Prometheus' text format."""
+        self._known.labels("hosts").set(len(state.hosts))
+        self._known.labels("topologies").set(len(state.topologies))
+        self._known.labels("pods").set(len(state.pods))
+        parked = state.queue.parked
+        self._waiting.labels("no_host_fits").set(parked)
+        self._waiting.labels("to_be_tried").set(len(state.queue) - parked)
+        self._waiting.labels("being_bound").set(len(state.assumed))
+        return generate_latest(self._registry)

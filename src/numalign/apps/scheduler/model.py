@@ -1,0 +1,105 @@
+"""What the scheduler knows of a cluster.
+
+The state is changed in place, by the one loop that owns it: a copy of 5,000 hosts and 50,000 pods
+for every event would cost more than all decisions. Nothing in it depends on time, chance or I/O.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from numalign.apps.scheduler.judge import Judge
+from numalign.core.cluster.constraints import Demand, HostFacts, objection
+from numalign.core.cluster.queue import Queue
+from numalign.core.cluster.totals import HostUse, requests_of
+from numalign.core.cluster.zones import HostTopology
+from numalign.wire.scheduling import ClusterPod
+
+SCHEDULER_NAME: Final = "numalign"
+PODS, HOSTS, TOPOLOGIES = "pods", "hosts", "topologies"
+DEMANDS_KEPT_MAX: Final = 256
+CLASSES_KEPT_MAX: Final = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What came of trying pods of one class, and how the cluster was numbered then."""
+
+    generation: int
+    message: str
+
+
+@dataclass(slots=True)
+class State:
+    """A cluster as one scheduler sees it."""
+
+    judge: Judge
+    name: str = SCHEDULER_NAME  # of the scheduler whose pods are ours
+    hosts: dict[str, HostFacts] = field(default_factory=dict)
+    topologies: dict[str, HostTopology] = field(default_factory=dict)
+    use: dict[str, HostUse] = field(default_factory=dict)
+    pods: dict[str, ClusterPod] = field(default_factory=dict)  # that have not ended, by uid
+    placed: dict[str, str] = field(default_factory=dict)  # uid -> host, bound or assumed
+    assumed: set[str] = field(default_factory=set)  # placed by us, and not yet seen so
+    queue: Queue = field(default_factory=Queue)
+    told: dict[str, str] = field(default_factory=dict)  # uid -> what its last event said
+    synced: set[str] = field(default_factory=set)  # kinds of which there was a list
+    is_leading: bool = False
+    generation: int = 0  # higher after every change that may help a pod
+    tried: dict[object, Tried] = field(default_factory=dict)
+    _objections: dict[Demand, dict[str, str | None]] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> list[str]:
+        """The kinds of objects that are not known yet."""
+        return [kind for kind in (PODS, HOSTS, TOPOLOGIES) if kind not in self.synced]
+
+    def objection(self, demand: Demand, host: HostFacts) -> str | None:
+        """As in ``constraints``, kept per demand: pods of one template ask the same."""
+        kept = self._objections.get(demand)
+        if kept is None:
+            if len(self._objections) >= DEMANDS_KEPT_MAX:
+                self._objections.clear()
+            kept = self._objections[demand] = {}
+        if host.name not in kept:
+            kept[host.name] = objection(demand, host)
+        return kept[host.name]
+
+    def forget_objections(self, host: str) -> None:
+        """A host has changed."""
+        for kept in self._objections.values():
+            kept.pop(host, None)
+
+    def place(self, pod: ClusterPod, host: str) -> None:
+        """Counts a pod on a host, and on no other."""
+        uid = pod.pod.uid
+        before = self.placed.get(uid)
+        if before is not None and before != host:
+            self.unplace(uid)
+        self.placed[uid] = host
+        self.use.setdefault(host, HostUse()).add(uid, requests_of(pod.pod), pod.demand.ports)
+        self.judge.pod_placed(host, pod.pod)
+
+    def unplace(self, uid: str) -> None:
+        """Counts a pod nowhere."""
+        host = self.placed.pop(uid, None)
+        self.assumed.discard(uid)
+        if host is None:
+            return
+        use = self.use[host]
+        use.remove(uid)
+        if not use.pods and host not in self.hosts:
+            del self.use[host]
+        self.judge.pod_gone(host, uid)
+
+    def helped(self, now: float) -> None:
+        """Something changed that may help pods that wait."""
+        self.generation += 1
+        self.queue.wake(None, now)
+
+    def remember(self, key: object, message: str) -> None:
+        """Pods of this class find no host as long as nothing changes for the better."""
+        if len(self.tried) >= CLASSES_KEPT_MAX:
+            self.tried.clear()
+        self.tried[key] = Tried(self.generation, message)

@@ -1,0 +1,230 @@
+"""One event in, effects out: all that the scheduler decides is decided here.
+
+A pod is *assumed* from the moment it is sent to be bound: it counts on its host at once, so that
+the next pod sees it, and is taken off again if the bind fails. Watches may repeat themselves and
+two of them may disagree for a moment; a host, once a pod has it, is never lost again.
+"""
+
+from __future__ import annotations
+
+from typing import Final, assert_never
+
+from numalign.apps.scheduler.events import (
+    Bind,
+    BindEnded,
+    BindOutcome,
+    Effect,
+    Event,
+    HostGone,
+    HostSeen,
+    HostsListed,
+    LeadershipChanged,
+    PodGone,
+    PodSeen,
+    PodsListed,
+    SetCondition,
+    TellEvent,
+    TopologiesListed,
+    TopologyGone,
+    TopologySeen,
+    Turn,
+)
+from numalign.apps.scheduler.finding import class_of, find
+from numalign.apps.scheduler.model import HOSTS, PODS, TOPOLOGIES, State
+from numalign.core.cluster.constraints import HostFacts
+from numalign.core.cluster.totals import HostUse
+from numalign.core.cluster.zones import HostTopology
+from numalign.wire.scheduling import ClusterPod
+
+UNSCHEDULABLE: Final = "Unschedulable"
+SCHEDULER_ERROR: Final = "SchedulerError"
+
+
+def step(state: State, event: Event) -> list[Effect]:
+    """What must be done now, in that order; the state is brought up to date in place."""
+    match event:
+        case PodsListed(pods, now):
+            _pods_listed(state, pods, now)
+        case PodSeen(pod, now):
+            _pod_seen(state, pod, now)
+        case PodGone(uid, now):
+            _pod_gone(state, uid, now)
+        case HostsListed(hosts, now):
+            for name in state.hosts.keys() - {host.name for host in hosts}:
+                _host_gone(state, name)
+            for host in hosts:
+                _host_seen(state, host, now)
+            state.synced.add(HOSTS)
+        case HostSeen(host, now):
+            _host_seen(state, host, now)
+        case HostGone(name, _):
+            _host_gone(state, name)
+        case TopologiesListed(topologies, now):
+            _topologies_listed(state, topologies, now)
+        case TopologySeen(topology, now):
+            _topology_seen(state, topology, now)
+        case TopologyGone(name, now):
+            state.topologies.pop(name, None)
+            state.judge.topology_gone(name)
+            state.helped(now)
+        case LeadershipChanged(is_leading, now):
+            state.is_leading = is_leading
+            if is_leading:
+                state.helped(now)
+        case Turn(now):
+            return _turn(state, now)
+        case BindEnded():
+            return _bind_ended(state, event)
+        case _:
+            assert_never(event)
+    return []
+
+
+# Pods.
+
+
+def _pods_listed(state: State, pods: tuple[ClusterPod, ...], now: float) -> None:
+    there = {pod.pod.uid for pod in pods}
+    for uid in state.pods.keys() - there:
+        _pod_gone(state, uid, now)
+    for pod in pods:
+        _pod_seen(state, pod, now)
+    state.synced.add(PODS)
+
+
+def _pod_seen(state: State, pod: ClusterPod, now: float) -> None:
+    uid = pod.pod.uid
+    if pod.is_over:
+        _pod_gone(state, uid, now)
+        return
+    before = state.pods.get(uid)
+    if before is not None and before.host and not pod.host:
+        return  # old news: a pod never loses its host
+    state.pods[uid] = pod
+    if pod.host:
+        state.queue.remove(uid)
+        state.told.pop(uid, None)
+        elsewhere = state.placed.get(uid) not in (None, pod.host)
+        if before is None or before.host != pod.host or before.pod != pod.pod:
+            state.place(pod, pod.host)
+        state.assumed.discard(uid)
+        if elsewhere:
+            state.helped(now)
+    elif uid in state.assumed:
+        return  # the bind is under way; its end decides
+    elif pod.scheduler != state.name or pod.is_gated or pod.is_deleted:
+        state.queue.remove(uid)
+    elif before is not None and uid in state.queue and class_of(before) != class_of(pod):
+        state.queue.changed(uid, now)
+    else:
+        state.queue.add(uid, priority=pod.priority, now=now)
+
+
+def _pod_gone(state: State, uid: str, now: float) -> None:
+    state.pods.pop(uid, None)
+    state.queue.remove(uid)
+    state.told.pop(uid, None)
+    if uid in state.placed:
+        state.unplace(uid)
+        state.helped(now)
+
+
+# Hosts.
+
+
+def _host_seen(state: State, host: HostFacts, now: float) -> None:
+    if state.hosts.get(host.name) == host:
+        return
+    state.hosts[host.name] = host
+    state.use.setdefault(host.name, HostUse())
+    state.forget_objections(host.name)
+    state.judge.host_changed(host)
+    state.helped(now)
+
+
+def _host_gone(state: State, name: str) -> None:
+    if state.hosts.pop(name, None) is None:
+        return
+    state.forget_objections(name)
+    if name in state.use and not state.use[name].pods:
+        del state.use[name]
+    state.judge.host_gone(name)
+
+
+def _topologies_listed(state: State, topologies: tuple[HostTopology, ...], now: float) -> None:
+    for name in state.topologies.keys() - {one.name for one in topologies}:
+        state.topologies.pop(name)
+        state.judge.topology_gone(name)
+        state.helped(now)
+    for topology in topologies:
+        _topology_seen(state, topology, now)
+    state.synced.add(TOPOLOGIES)
+
+
+def _topology_seen(state: State, topology: HostTopology, now: float) -> None:
+    if state.topologies.get(topology.name) == topology:
+        return
+    state.topologies[topology.name] = topology
+    state.judge.topology_changed(topology)
+    state.helped(now)
+
+
+# Scheduling.
+
+
+def _turn(state: State, now: float) -> list[Effect]:
+    if not state.is_leading or state.missing:
+        return []
+    uid = state.queue.pop(now)
+    if uid is None:
+        return []
+    pod = state.pods[uid]
+    host, message = find(state, pod)
+    if host is not None:
+        state.place(pod, host)
+        state.assumed.add(uid)
+        return [Bind(pod, host)]
+    state.queue.park(uid, now)
+    return _told(state, pod, UNSCHEDULABLE, message)
+
+
+def _told(state: State, pod: ClusterPod, reason: str, message: str) -> list[Effect]:
+    """The pod's condition and an event, unless both have said the same before."""
+    uid = pod.pod.uid
+    if state.told.get(uid) == message:
+        return []
+    state.told[uid] = message
+    effects: list[Effect] = [
+        TellEvent(pod, "FailedScheduling", "Scheduling", message, is_warning=True)
+    ]
+    if reason != UNSCHEDULABLE or pod.unschedulable != message:
+        effects.append(SetCondition(pod, reason, message))
+    return effects
+
+
+def _bind_ended(state: State, event: BindEnded) -> list[Effect]:
+    uid = event.uid
+    pod = state.pods.get(uid)
+    match event.outcome:
+        case BindOutcome.BOUND:
+            state.queue.remove(uid)
+            state.told.pop(uid, None)
+            if pod is None:
+                return []
+            name = f"{pod.pod.namespace}/{pod.pod.name}"
+            note = f"Successfully assigned {name} to {event.host}"
+            return [TellEvent(pod, "Scheduled", "Binding", note, is_warning=False)]
+        case BindOutcome.GONE:
+            _pod_gone(state, uid, event.now)
+            return []
+        case BindOutcome.REFUSED:
+            if uid in state.assumed:
+                state.unplace(uid)
+                state.generation += 1  # what it held is free for others
+                state.queue.wake(None, event.now)
+            if pod is None or pod.host:
+                return []
+            state.queue.back_off(uid, event.now)
+            return _told(state, pod, SCHEDULER_ERROR, f"binding to {event.host}: {event.error}")
+        case _:
+            assert_never(event.outcome)

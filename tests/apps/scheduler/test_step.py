@@ -1,0 +1,270 @@
+"""The scheduler's step: events in, effects out."""
+
+from dataclasses import replace
+
+from tests.apps.scheduler.counting import CountingJudge
+
+from numalign.apps.scheduler.events import (
+    Bind,
+    BindEnded,
+    BindOutcome,
+    Effect,
+    HostGone,
+    HostSeen,
+    HostsListed,
+    LeadershipChanged,
+    PodGone,
+    PodSeen,
+    PodsListed,
+    SetCondition,
+    TellEvent,
+    TopologiesListed,
+    TopologySeen,
+    Turn,
+)
+from numalign.apps.scheduler.model import State
+from numalign.apps.scheduler.step import step
+from numalign.core.cluster.constraints import Demand, HostFacts
+from numalign.core.cluster.zones import HostTopology
+from numalign.core.pod import Container, Pod
+from numalign.core.quantity import Quantity
+from numalign.wire.scheduling import ClusterPod
+
+ROOM = {"cpu": 8000, "memory": 8 << 30, "pods": 110}
+
+
+def pod(uid: str, *, cpu: str = "1", **more: object) -> ClusterPod:
+    amounts = {"cpu": Quantity.parse(cpu)}
+    core = Pod(uid, f"pod-{uid}", "ns", containers=(Container("c", amounts, amounts),))
+    return ClusterPod(core, scheduler="numalign", **more)
+
+
+def host(name: str, **more: object) -> HostFacts:
+    return HostFacts(name, allocatable=ROOM, **more)
+
+
+def cluster(*hosts: HostFacts, room: int = 2) -> State:
+    state = State(CountingJudge(room))
+    step(state, PodsListed((), 0))
+    step(state, HostsListed(hosts, 0))
+    step(state, TopologiesListed((), 0))
+    step(state, LeadershipChanged(is_leading=True, now=0))
+    return state
+
+
+def turn(state: State, now: float = 1) -> list[Effect]:
+    return step(state, Turn(now))
+
+
+def messages(effects: list[Effect]) -> list[str]:
+    return [e.note for e in effects if isinstance(e, TellEvent)]
+
+
+def test_a_pod_is_bound_to_a_host_and_counts_there_at_once():
+    state = cluster(host("w1"), room=1)
+    step(state, PodSeen(pod("a"), 1))
+    step(state, PodSeen(pod("b"), 1))
+    assert turn(state) == [Bind(pod("a"), "w1")]
+    assert state.use["w1"].used == {"cpu": 1000}
+    (event, condition) = turn(state)
+    assert isinstance(event, TellEvent)
+    assert event.note == "of 1 hosts: 1 is full"
+    assert condition == SetCondition(pod("b"), "Unschedulable", "of 1 hosts: 1 is full")
+
+
+def test_nothing_is_bound_before_everything_is_known_and_the_lease_is_held():
+    state = State(CountingJudge())
+    step(state, PodSeen(pod("a"), 1))
+    step(state, HostSeen(host("w1"), 1))
+    step(state, LeadershipChanged(is_leading=True, now=1))
+    assert turn(state) == []
+    assert state.missing == ["pods", "hosts", "topologies"]
+    step(state, PodsListed((pod("a"),), 1))
+    step(state, HostsListed((host("w1"),), 1))
+    step(state, TopologiesListed((), 1))
+    step(state, LeadershipChanged(is_leading=False, now=1))
+    assert turn(state) == []
+    step(state, LeadershipChanged(is_leading=True, now=1))
+    assert turn(state) == [Bind(pod("a"), "w1")]
+
+
+def test_a_refused_bind_frees_the_host_and_the_pod_rests():
+    state = cluster(host("w1"), room=1)
+    step(state, PodSeen(pod("a"), 1))
+    turn(state)
+    effects = step(state, BindEnded("a", "w1", BindOutcome.REFUSED, "no", 1))
+    assert state.use["w1"].used == {}
+    assert state.judge.on["w1"] == set()
+    assert messages(effects) == ["binding to w1: no"]
+    assert turn(state, 1.5) == []
+    assert turn(state, 2) == [Bind(pod("a"), "w1")]
+
+
+def test_a_bound_pod_stays_counted_until_it_is_gone():
+    state = cluster(host("w1"), room=1)
+    step(state, PodSeen(pod("a"), 1))
+    turn(state)
+    effects = step(state, BindEnded("a", "w1", BindOutcome.BOUND, "", 1))
+    assert messages(effects) == ["Successfully assigned ns/pod-a to w1"]
+    assert "a" not in state.queue
+    step(state, PodSeen(pod("a", host="w1", phase="Running"), 1))
+    assert state.assumed == set()
+    assert state.judge.on["w1"] == {"a"}
+    step(state, PodGone("a", 1))
+    assert state.judge.on["w1"] == set()
+    assert state.use["w1"].used == {}
+
+
+def test_old_news_takes_no_host_away():
+    state = cluster(host("w1"))
+    step(state, PodSeen(pod("a", host="w1"), 1))
+    step(state, PodSeen(pod("a"), 1))
+    assert state.placed == {"a": "w1"}
+    assert turn(state) == []
+
+
+def test_a_watch_that_repeats_itself_binds_once():
+    state = cluster(host("w1"))
+    for _ in range(3):
+        step(state, PodSeen(pod("a"), 1))
+    assert len(turn(state)) == 1
+    step(state, PodSeen(pod("a"), 1))
+    assert turn(state) == []
+
+
+def test_a_pod_that_another_bound_elsewhere_counts_there_alone():
+    state = cluster(host("w1"), host("w2"))
+    step(state, PodSeen(pod("a"), 1))
+    (bind,) = turn(state)
+    assert isinstance(bind, Bind)
+    other = "w1" if bind.host == "w2" else "w2"
+    step(state, PodSeen(pod("a", host=other), 1))
+    step(state, BindEnded("a", bind.host, BindOutcome.REFUSED, "already assigned", 1))
+    assert state.placed == {"a": other}
+    assert state.judge.on[bind.host] == set()
+    assert "a" not in state.queue
+
+
+def test_an_ended_pod_frees_what_it_held_and_wakes_the_others():
+    state = cluster(host("w1"), room=1)
+    step(state, PodSeen(pod("a", host="w1"), 0))
+    step(state, PodSeen(pod("b"), 0))
+    assert len(turn(state, 0)) == 2
+    step(state, PodSeen(pod("a", host="w1", phase="Failed"), 5))
+    assert turn(state, 5) == [Bind(pod("b"), "w1")]
+
+
+def test_the_same_trouble_is_told_once():
+    state = cluster(host("w1"), room=0)
+    step(state, PodSeen(pod("a"), 0))
+    assert len(turn(state, 0)) == 2
+    step(state, TopologySeen(HostTopology("w1"), 20))
+    assert turn(state, 20) == []
+    step(state, HostSeen(host("w2"), 60))
+    assert messages(turn(state, 60)) == ["of 2 hosts: 2 is full"]
+
+
+def test_a_condition_that_already_says_so_is_not_written_again():
+    state = cluster(host("w1"), room=0)
+    known = pod("a", unschedulable="of 1 hosts: 1 is full")
+    step(state, PodSeen(known, 0))
+    (event,) = turn(state, 0)
+    assert isinstance(event, TellEvent)
+
+
+def test_pods_of_one_template_are_looked_at_once_as_long_as_nothing_changes():
+    state = cluster(host("w1"), room=0)
+    calls = []
+    choose = state.judge.choose
+    state.judge.choose = lambda *a: calls.append(a) or choose(*a)
+    for uid in "abcd":
+        step(state, PodSeen(pod(uid), 0))
+    while turn(state, 0):
+        pass
+    assert len(calls) == 1
+    assert state.queue.parked == 4
+
+
+def test_gated_foreign_and_dying_pods_are_not_ours():
+    state = cluster(host("w1"))
+    step(state, PodSeen(pod("a", is_gated=True), 1))
+    step(state, PodSeen(replace(pod("b"), scheduler="default-scheduler"), 1))
+    step(state, PodSeen(pod("c", is_deleted=True), 1))
+    assert turn(state) == []
+    step(state, PodSeen(pod("a"), 1))
+    assert turn(state) == [Bind(pod("a"), "w1")]
+
+
+def test_foreign_pods_count_where_they_are():
+    state = cluster(host("w1"), room=1)
+    step(state, PodSeen(replace(pod("x", host="w1"), scheduler="default-scheduler"), 1))
+    step(state, PodSeen(pod("a"), 1))
+    assert messages(turn(state)) == ["of 1 hosts: 1 is full"]
+
+
+def test_rules_besides_numa_are_honoured_with_their_reasons():
+    state = cluster(
+        host("w1", is_ready=False), host("w2", labels={"zone": "a"}), host("w3"), host("w4")
+    )
+    selecting = pod("a", demand=Demand(selector=(("zone", "a"),)))
+    step(state, PodSeen(selecting, 1))
+    assert turn(state) == [Bind(selecting, "w2")]
+    step(state, PodSeen(pod("b", demand=Demand(selector=(("zone", "b"),))), 1))
+    assert messages(turn(state)) == [
+        "of 4 hosts: 3 labels do not match the pod's nodeSelector, 1 not ready"
+    ]
+
+
+def test_totals_are_honoured():
+    state = cluster(host("w1"), room=9)
+    step(state, PodSeen(pod("a", cpu="5"), 1))
+    turn(state)
+    step(state, PodSeen(pod("b", cpu="4"), 1))
+    assert messages(turn(state)) == ["of 1 hosts: 1 too little cpu (needs 4, 3 free)"]
+
+
+def test_a_pod_with_rules_that_we_do_not_know_is_refused_in_clear_words():
+    state = cluster(host("w1"))
+    step(state, PodSeen(pod("a", demand=Demand(unsupported=("required pod affinity",))), 1))
+    (message,) = messages(turn(state))
+    assert message.startswith("the pod asks for required pod affinity, which this scheduler does")
+
+
+def test_higher_priority_goes_first():
+    state = cluster(host("w1"), room=1)
+    step(state, PodSeen(pod("low"), 0))
+    step(state, PodSeen(pod("high", priority=9), 1))
+    assert turn(state) == [Bind(pod("high", priority=9), "w1")]
+
+
+def test_a_list_without_them_makes_things_gone():
+    state = cluster(host("w1"), host("w2"), room=1)
+    step(state, PodSeen(pod("a", host="w1"), 0))
+    step(state, PodsListed((), 1))
+    assert state.placed == {}
+    step(state, HostsListed((host("w2"),), 1))
+    assert list(state.hosts) == ["w2"]
+    step(state, HostGone("w2", 1))
+    step(state, PodSeen(pod("b"), 1))
+    assert messages(turn(state)) == ["there are no hosts"]
+
+
+def test_a_pod_that_is_gone_while_it_is_bound_leaves_nothing_behind():
+    state = cluster(host("w1"))
+    step(state, PodSeen(pod("a"), 1))
+    turn(state)
+    step(state, BindEnded("a", "w1", BindOutcome.GONE, "not found", 1))
+    assert (state.placed, state.assumed, len(state.queue)) == ({}, set(), 0)
+    step(state, PodSeen(pod("b"), 1))
+    turn(state)
+    step(state, PodGone("b", 1))
+    assert step(state, BindEnded("b", "w1", BindOutcome.BOUND, "", 1)) == []
+    assert (state.placed, state.assumed, len(state.queue)) == ({}, set(), 0)
+
+
+def test_an_edited_pod_is_tried_again_at_once():
+    state = cluster(host("w1"))
+    step(state, PodSeen(pod("a", cpu="9"), 1))
+    assert len(turn(state)) == 2
+    step(state, PodSeen(pod("a", cpu="2"), 1.1))
+    assert turn(state, 1.1) == [Bind(pod("a", cpu="2"), "w1")]
