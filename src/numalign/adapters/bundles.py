@@ -44,7 +44,12 @@ def holds_bundle(path: Path) -> bool:
         return (path / ABOUT).is_file()
     source = str(path)
     plain = unpacked(read_file(path, source), source)
-    return is_tar(plain) and plain[:100].rstrip(b"\0") == ABOUT.encode()
+    return is_tar(plain) and starts_bundle(plain)
+
+
+def starts_bundle(plain: bytes) -> bool:
+    """Whether an unpacked archive begins as a bundle does: with the list of its members."""
+    return plain[:100].rstrip(b"\0") == ABOUT.encode()
 
 
 def machine_of(found: Bundle, source: str) -> Machine:

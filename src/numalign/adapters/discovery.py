@@ -32,6 +32,8 @@ def discover(source: str | None, *, root: Path = Path("/")) -> Machine:
         return read_machine(DirTree(root))
     path = Path(source)
     if source and _is_directory(path):
+        if exists(path / "capture.json"):
+            return _from_bundle(path)
         return read_machine(DirTree(_capture_root(path)), path.resolve().name)
     if source and exists(path):
         return _from_file(path)
@@ -52,6 +54,12 @@ def _from_file(path: Path) -> Machine:
     from numalign.adapters.machine_files import machine_from_file  # noqa: PLC0415
 
     return machine_from_file(path)
+
+
+def _from_bundle(path: Path) -> Machine:
+    from numalign.adapters.bundles import machine_of, read_bundle  # noqa: PLC0415
+
+    return machine_of(read_bundle(path), str(path))
 
 
 def _examples() -> Mapping[str, Example]:

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from numalign.adapters import machine_yaml
+from numalign.adapters.bundles import bundle_from_bytes, machine_of, starts_bundle
 from numalign.adapters.cadvisor_json import read_cadvisor_json
 from numalign.adapters.hwloc_xml import read_hwloc_xml
 from numalign.adapters.packed import read_file, unpacked
@@ -34,6 +35,8 @@ def machine_from_file(path: Path) -> Machine:
     source, name = str(path), _stem(path)
     plain = unpacked(read_file(path, source), source)
     if is_tar(plain):
+        if starts_bundle(plain):
+            return machine_of(bundle_from_bytes(plain, source), source)
         return read_machine(tar_tree(plain, source), name)
     start = plain.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if start == b"<":

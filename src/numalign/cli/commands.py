@@ -49,6 +49,12 @@ GROUPS: Final[tuple[tuple[str, tuple[Entry, ...]], ...]] = (
                 "numalign.cli.admit",
                 "Say whether pods would be admitted, and where they would sit.",
             ),
+            Entry(
+                "replay",
+                "numalign.cli.replay",
+                "Take up a host's state files as its kubelet would after a restart.",
+            ),
+            Entry("diff", "numalign.cli.diff", "Show what has changed between two captures."),
         ),
     ),
     (

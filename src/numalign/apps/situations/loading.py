@@ -19,6 +19,7 @@ from numalign.core.devices import SavedDevices
 from numalign.core.errors import ConfigError, CorruptCheckpointError, StartError
 from numalign.core.host import Host
 from numalign.core.machine_info import machine_info
+from numalign.core.settings import Settings
 from numalign.core.situation import Situation
 from numalign.core.state import CpuState, MemoryState
 from numalign.wire import cpu_checkpoint, device_checkpoint, device_holdings, memory_checkpoint
@@ -52,7 +53,7 @@ def loaded(evidence: Evidence) -> Loaded:
     for name, items in offered.devices.items():
         resource = device_rules.device_resource(items)
         state = replace(state, devices=device_rules.with_reported(state.devices, name, resource))
-    totals = node_fit.allocatable(host.settings, host.info, pods_max=_pods_max(evidence, config))
+    totals = node_fit.allocatable(host.settings, host.info, pods_max=pods_max(evidence))
     return Loaded(
         Situation(evidence.machine, host, state, totals, found.names),
         config,
@@ -64,16 +65,24 @@ def loaded(evidence: Evidence) -> Loaded:
 
 def built(evidence: Evidence) -> tuple[KubeletConfig, Host]:
     """The configuration in force and the managers; ConfigError where they refuse it."""
-    config = evidence.config or default_config(evidence.machine)
-    settings = host_settings(
-        config, evidence.machine, version=evidence.version, fidelity=evidence.fidelity
-    )
+    config, settings = settings_of(evidence)
     try:
         return config, hosts.build(settings, machine_info(evidence.machine))
     except StartError as error:
         raise ConfigError(
             f"{evidence.source}: the kubelet would not start with this configuration: {error}"
         ) from error
+
+
+def settings_of(evidence: Evidence) -> tuple[KubeletConfig, Settings]:
+    """The configuration in force and what it means on this machine."""
+    config = evidence.config or default_config(evidence.machine)
+    try:
+        return config, host_settings(
+            config, evidence.machine, version=evidence.version, fidelity=evidence.fidelity
+        )
+    except ConfigError as error:
+        raise ConfigError(f"{evidence.source}: {error}") from error
 
 
 def decoded(evidence: Evidence, host: Host) -> Files:
@@ -102,5 +111,7 @@ def saved_devices(evidence: Evidence) -> SavedDevices | None:
         ) from error
 
 
-def _pods_max(evidence: Evidence, config: KubeletConfig) -> int:
+def pods_max(evidence: Evidence) -> int:
+    """How many pods the host takes."""
+    config = evidence.config or KubeletConfig()
     return evidence.pods_max or config.pods_max_on(len(evidence.machine.cpus))
