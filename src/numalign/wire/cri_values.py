@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 
 from numalign.core.cgroup_values import Limits
 from numalign.core.device_allocation import DeviceNode
@@ -117,6 +117,14 @@ class ContainerSpec:
     log_path: str
     resources: Resources
     security: Security = field(default_factory=Security)
+
+
+class PullPolicy(StrEnum):
+    """When an image is fetched, in Kubernetes' words."""
+
+    ALWAYS = "Always"
+    IF_MISSING = "IfNotPresent"
+    NEVER = "Never"
 
 
 # What a runtime answers.

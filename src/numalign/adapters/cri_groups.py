@@ -1,0 +1,117 @@
+"""The cgroups of pods whose containers a runtime runs.
+
+We make and limit the group of a pod, the runtime makes one for each container below it. The
+runtime also makes the pod's group in hierarchies that we do not use, and leaves it there: who names
+a parent removes it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+
+from numalign.adapters import cgroup_files, process_drift
+from numalign.adapters.cgroups import CgroupTree, Placing, pod_group, qos_group
+from numalign.adapters.process_values import Drift, DriftKind, Expected
+from numalign.core.cgroup_values import Limits
+from numalign.core.errors import PeerError
+from numalign.core.pod import Qos
+
+
+class PodGroups:
+    """The groups of pods below the parent of a tree; ``mounts`` are all cgroup hierarchies."""
+
+    def __init__(self, tree: CgroupTree, mounts: list[Path]) -> None:
+        self.tree = tree
+        self._mounts = mounts
+
+    def parent_of(self, qos: Qos, uid: str) -> str:
+        """The group of a pod as a runtime is told it."""
+        return f"/{self.tree.parent / pod_group(qos, uid)}"
+
+    def make(self, qos: Qos, uid: str, limits: Limits) -> None:
+        """Makes the group of a pod and limits it."""
+        group = pod_group(qos, uid)
+        self.tree.make(group)
+        self.tree.limit(group, limits)
+
+    def limit_qos(self, qos: Qos, limits: Limits) -> None:
+        """Writes the amounts of a QoS class; Guaranteed has no group of its own."""
+        if group := qos_group(qos):
+            self.tree.make(group)
+            self.tree.limit(group, limits)
+
+    def remove(self, uid: str) -> None:
+        """Removes what is left of a pod's groups, in every hierarchy; PeerError if it is in use."""
+        for qos in Qos:
+            for mount in self._mounts:
+                cgroup_files.remove(mount / self.tree.parent / pod_group(qos, uid))
+
+    def uids(self) -> set[str]:
+        """The pods that have a group in some hierarchy."""
+        found: set[str] = set()
+        for qos in Qos:
+            for mount in self._mounts:
+                top = mount / self.tree.parent / qos_group(qos)
+                found.update(path.name[3:] for path in top.glob("pod*") if path.is_dir())
+        return found
+
+    # Containers.
+
+    def of_container(self, uid: str, container_id: str) -> str | None:
+        """The group that a runtime made for a container; None if there is none."""
+        for qos in Qos:
+            pod = pod_group(qos, uid)
+            # containerd takes the id as it is, CRI-O puts its name before it.
+            for name in (container_id, f"crio-{container_id}"):
+                group = str(PurePosixPath(pod, name))
+                if any(directory.is_dir() for directory in self.tree.directories(group)):
+                    return group
+        return None
+
+    def fault(self, uid: str, container_id: str, placing: Placing) -> str:
+        """Where the kernel does not have what a runtime was told, in words; "" if it has."""
+        group = self.of_container(uid, container_id)
+        if group is None or not self.tree.has_cpuset:
+            return ""
+        try:
+            wrong = self.tree.differences(group, None, placing)
+            effective = self.tree.effective(group)
+        except PeerError:  # it has just ended
+            return ""
+        texts = [f"{d.path}: found {d.found!r}, expected {d.expected!r}" for d in wrong]
+        if not wrong and effective is not None and placing.cpus not in {None, effective[0]}:
+            texts.append(
+                f"{group}: the kernel gives CPUs {effective[0]} of {placing.cpus}; a group above "
+                "does not have the rest, or it is offline"
+            )
+        return "; ".join(texts)
+
+    def drift(self, one: Expected, container_id: str, pid: int) -> list[Drift]:
+        """What somebody changed behind our back in the group of a container."""
+        group = self.of_container(one.pod_uid, container_id)
+        if group is None:
+            key = one.pod_uid, one.container
+            return [Drift(*key, DriftKind.GONE, container_id, "a cgroup", "nothing")]
+        try:
+            return process_drift.of_group(self.tree, group, one, [pid] if pid else [])
+        except PeerError:  # it has just ended
+            return []
+
+    def take_back(self, uid: str, container_id: str, pids: set[int]) -> None:
+        """Moves processes that have left the group of a container back into it."""
+        group = self.of_container(uid, container_id)
+        if group is not None:
+            for pid in self.tree.outside(group, pids):
+                self.tree.add(group, pid)
+
+
+def mounts(root: Path, mountinfo: str) -> list[Path]:
+    """All cgroup hierarchies at or below ``root`` in a /proc/PID/mountinfo text."""
+    found = []
+    for line in mountinfo.splitlines():
+        left, _, right = line.partition(" - ")
+        if right.split(" ", 1)[0] in {"cgroup", "cgroup2"}:
+            mount = Path(left.split()[4])
+            if mount.is_relative_to(root):
+                found.append(mount)
+    return found
