@@ -93,6 +93,17 @@ GROUPS: Final[tuple[tuple[str, tuple[Entry, ...]], ...]] = (
         ),
     ),
     (
+        "In a cluster",
+        (
+            Entry("crd", "numalign.cli.crd", "Print the NodeResourceTopology CRD for a cluster."),
+            Entry(
+                "export",
+                "numalign.cli.export",
+                "Publish this host's NUMA nodes as a NodeResourceTopology.",
+            ),
+        ),
+    ),
+    (
         "Set up",
         (
             Entry(

@@ -7,7 +7,6 @@ import contextlib
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -31,13 +30,6 @@ STALE_INTERVALS: Final = 3.0  # after so many without success we are not ready
 log = structlog.get_logger("numalign.export")
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """When to look again though nothing seems to have changed."""
-
-    interval_seconds: float = 60.0
-
-
 class Exporter:
     """One host's exporter. Without ``api`` it knows only what the host itself says."""
 
@@ -46,12 +38,12 @@ class Exporter:
         scanner: Scanner,
         api: ApiServer | None,
         publish: Publisher | Callable[[HostTopology], None],
-        timing: Timing | None = None,
+        interval_seconds: float = 60.0,
     ) -> None:
         self._scanner = scanner
         self._api = api
         self._publish = publish
-        self._timing = timing or Timing()
+        self._interval_seconds = interval_seconds
         self.metrics = ExporterMetrics()
         self._pods: dict[Key, KnownPod] = {}
         self._uids: dict[str, Key] = {}
@@ -66,7 +58,7 @@ class Exporter:
         if self._succeeded_at is None:
             return [self._error]
         age = time.monotonic() - self._succeeded_at
-        if age > STALE_INTERVALS * max(self._timing.interval_seconds, 10.0):
+        if age > STALE_INTERVALS * max(self._interval_seconds, 10.0):
             return [f"nothing was published for {age:.0f} s: {self._error}"]
         return []
 
@@ -95,12 +87,12 @@ class Exporter:
     # What makes it look.
 
     async def _tick(self) -> None:
-        interval = self._timing.interval_seconds
         while True:
             self._checks_due = True
             self._due.set()
             # All hosts of a cluster often start together; they need not stay together.
-            await asyncio.sleep(interval * random.uniform(0.9, 1.1))  # noqa: S311 - no secret
+            wait = self._interval_seconds * random.uniform(0.9, 1.1)  # noqa: S311 - no secret
+            await asyncio.sleep(wait)
 
     async def _watch_state(self) -> None:
         assert self._scanner.sources.state is not None

@@ -1,0 +1,77 @@
+"""Health and metrics of a component that has no other API, for probes and Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from numalign.web.answers import json_answer
+from numalign.web.api import Limits
+from numalign.web.server import QuietServer, tcp_listener
+
+LIMITS: Final = Limits(connections_max=32)
+SHUTDOWN_SECONDS: Final = 3.0
+
+
+class Probed(Protocol):
+    """A running component."""
+
+    def problems(self) -> list[str]:
+        """Why it is not ready; empty if it is."""
+
+    def metrics_text(self) -> bytes:
+        """Prometheus' text format."""
+
+
+def application(component: Probed) -> Starlette:
+    """The ASGI application: /healthz, /readyz and /metrics, all read-only."""
+
+    async def healthz(request: Request) -> Response:
+        del request
+        return json_answer({"status": "ok"})
+
+    async def readyz(request: Request) -> Response:
+        del request
+        problems = component.problems()
+        status = "failing" if problems else "ok"
+        return json_answer({"status": status, "problems": problems}, 503 if problems else 200)
+
+    async def metrics(request: Request) -> Response:
+        del request
+        return Response(component.metrics_text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+    routes = {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}
+    return Starlette(routes=[Route(path, endpoint) for path, endpoint in routes.items()])
+
+
+async def serve(
+    component: Probed,
+    address: tuple[str, int],
+    *,
+    on_started: Callable[[str], None] | None = None,
+) -> None:
+    """Serves until cancelled. Nothing can be changed here, so any address may be listened on."""
+    listener = tcp_listener(*address, allow_remote=True)
+    server = QuietServer(application(component), LIMITS)
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    up = asyncio.create_task(server.up.wait())
+    try:
+        await asyncio.wait([task, up], return_when=asyncio.FIRST_COMPLETED)
+        if on_started is not None and up.done():
+            host, port = listener.getsockname()[:2]
+            on_started(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        await task
+    finally:
+        up.cancel()
+        server.end.set()
+        await asyncio.wait([task], timeout=SHUTDOWN_SECONDS)
+        task.cancel()
+        await asyncio.gather(task, up, return_exceptions=True)
+        listener.close()
