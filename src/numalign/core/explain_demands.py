@@ -94,6 +94,8 @@ def free_text(demand: Demand) -> str:
     rooms = [room for room in demand.rooms if room.nodes or room.free]
     if not rooms:
         return "the host has none"
+    if not demand.free:
+        return "nothing of it is free"
     total = plain_amount(demand.resource, demand.free)
     if len(rooms) > NODES_NAMED_MAX:
         best = max(rooms, key=lambda room: room.free)

@@ -23,14 +23,15 @@ from numalign.core.node_fit import PODS, counted
 from numalign.core.pod import pod_requests
 from numalign.core.sets import ids_of, mask_of
 from numalign.core.situation import OutOf
-from numalign.core.what_if_search import Change, Kind, Search, StoppedError, freed_of
+from numalign.core.what_if_search import Change, Kind, Search, freed_of
 
 EXACT_MAX: Final = 3  # pods up to which the answer is exact
+NAMED_MAX: Final = 6  # pods that are named in the text
 SHOWN_MAX: Final = 3  # different answers of the same size
 COUNTED_MAX: Final = 400_000  # sets of pods whose amounts are counted
+ASKED_MAX: Final = 1_000  # sets of pods that the core is asked about
 TARGETS_MAX: Final = 256  # node sets that are looked at
-
-Amounts = Mapping[str, int]  # resource -> amount
+GREEDY_TARGETS_MAX: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +41,26 @@ class Holding:
     uid: str
     parts: tuple[tuple[str, int, int], ...]  # resource, mask of nodes, amount
 
-    def on(self, nodes: int) -> dict[str, int]:
-        """What of it lies on these nodes; memory of several nodes counts for each of them."""
-        found: dict[str, int] = {}
-        for resource, where, amount in self.parts:
-            if where & nodes or not where:
-                found[resource] = found.get(resource, 0) + amount
-        return found
+    def gain(self, need: Need) -> int:
+        """How much of a need it would cover; memory of several nodes counts for each of them."""
+        return sum(
+            amount
+            for resource, where, amount in self.parts
+            if resource == need.resource and (where & need.nodes or not where)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What is missing of a resource on some nodes together; 0: enough, yet it is looked at."""
+
+    resource: str
+    nodes: int
+    missing: int
+
+
+# What must be free for the pod, if it is to go to one set of nodes.
+Target = tuple[Need, ...]
 
 
 def leavings(search: Search) -> Iterator[Change]:
@@ -55,7 +69,7 @@ def leavings(search: Search) -> Iterator[Change]:
         return
     holdings = _holdings(search)
     targets = _targets(search)
-    budget = [COUNTED_MAX]
+    budget = _Budget()
     for size in range(1, EXACT_MAX + 1):
         found = 0
         for uids in _candidates(holdings, targets, size, budget):
@@ -73,6 +87,18 @@ def leavings(search: Search) -> Iterator[Change]:
         yield change
     if not found:
         yield from _drained(search)
+
+
+@dataclass(slots=True)
+class _Budget:
+    """How much of the exact search is left."""
+
+    counted: int = COUNTED_MAX
+    asked: int = ASKED_MAX
+
+    @property
+    def is_spent(self) -> bool:
+        return self.counted < 0 or self.asked < 0
 
 
 def _drained(search: Search) -> Iterator[Change]:
@@ -98,6 +124,8 @@ def _without(search: Search, uids: tuple[str, ...], *, exact: bool) -> Change | 
 
 
 def _listed(names: list[str]) -> str:
+    if len(names) > NAMED_MAX:
+        names = [*names[:NAMED_MAX], f"{len(names) - NAMED_MAX} more"]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
@@ -150,37 +178,49 @@ def _cpus_of(state: HostState, uid: str) -> int:
 # Where the pod could go.
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A set of nodes that could hold the pod, and what is missing there."""
-
-    nodes: int
-    missing: Amounts  # may be 0 or less: enough is free, but something else is in the way
-
-
 def _targets(search: Search) -> list[Target]:
+    """The sets of nodes that could hold the pod, those that lack the least first.
+
+    Whatever the nodes, the whole host must have room for the whole pod.
+    """
     case = search.case
     everywhere = case.host.all_nodes
     if isinstance(case.verdict, OutOf):
-        missing = {short.resource: short.missing for short in case.verdict.shortages}
-        return [Target(everywhere, missing)]
-    draft = Draft(case.host, case.after, case.pod)
-    failing = next((c for c in case.pod.in_order if c.name == search.explanation.container), None)
-    wanted = demands(draft, failing)
+        return [tuple(Need(s.resource, everywhere, s.missing) for s in case.verdict.shortages)]
+    whole = demands(Draft(case.host, case.before, case.pod), None)
+    overall = _needs(whole, everywhere)
     if search.explanation.step in {Step.ALLOCATION, Step.SMT_ALIGNMENT}:
-        # Whatever else, the manager that could not give must be able to on the whole host.
-        wanted = {n: wanted[n] for n in search.explanation.resources if n in wanted}
-        return [Target(everywhere, _missing(wanted, everywhere))]
-    found = [Target(nodes, _missing(wanted, nodes)) for nodes in _node_sets(search)]
-    return sorted(found, key=lambda t: sum(max(0, a) > 0 for a in t.missing.values()))
+        return [overall]
+    failing = next((c for c in case.pod.in_order if c.name == search.explanation.container), None)
+    wanted = demands(Draft(case.host, case.after, case.pod), failing)
+    found = [
+        (nodes, _needs(wanted, nodes)) for nodes in _node_sets(search) if _holds(wanted, nodes)
+    ]
+    found.sort(key=lambda item: (_lack(item[1], wanted), item[0]))
+    return [(*needs, *overall) for _, needs in found] or [overall]
 
 
-def _missing(wanted: Mapping[str, Demand], nodes: int) -> dict[str, int]:
-    return {
-        name: demand.asked
-        - sum(room.free for room in demand.rooms if room.nodes & nodes or not room.nodes)
+def _needs(wanted: Mapping[str, Demand], nodes: int) -> Target:
+    return tuple(
+        Need(name, nodes, max(0, demand.asked - _free(demand, nodes)))
         for name, demand in wanted.items()
-    }
+    )
+
+
+def _free(demand: Demand, nodes: int) -> int:
+    return sum(room.free for room in demand.rooms if room.nodes & nodes or not room.nodes)
+
+
+def _holds(wanted: Mapping[str, Demand], nodes: int) -> bool:
+    """Whether the nodes would have enough without any pod."""
+    return all(
+        sum(r.most for r in demand.rooms if r.nodes & nodes or not r.nodes) >= demand.asked
+        for demand in wanted.values()
+    )
+
+
+def _lack(needs: Target, wanted: Mapping[str, Demand]) -> float:
+    return sum(need.missing / max(1, wanted[need.resource].asked) for need in needs)
 
 
 def _node_sets(search: Search) -> list[int]:
@@ -218,26 +258,28 @@ def _width(search: Search) -> int:
 
 
 def _candidates(
-    holdings: list[Holding], targets: list[Target], size: int, budget: list[int]
+    holdings: list[Holding], targets: list[Target], size: int, budget: _Budget
 ) -> Iterator[tuple[str, ...]]:
     """The sets of so many pods that could free enough somewhere, each kind of set once."""
     seen: set[tuple[tuple[tuple[str, int, int], ...], ...]] = set()
     for target in targets:
         relevant = _relevant(holdings, target, size)
-        lacks = [name for name, amount in target.missing.items() if amount > 0]
-        gains = [[one.on(target.nodes).get(name, 0) for name in lacks] for one in relevant]
-        needs = [target.missing[name] for name in lacks]
+        needs = [need for need in target if need.missing > 0]
+        gains = [[one.gain(need) for need in needs] for one in relevant]
         if not _is_reachable(gains, needs, size):
             continue
         for chosen in combinations(range(len(relevant)), size):
-            budget[0] -= 1
-            if budget[0] < 0:
+            budget.counted -= 1
+            if budget.is_spent:
                 return
-            if any(sum(gains[i][k] for i in chosen) < need for k, need in enumerate(needs)):
+            if any(
+                sum([gains[i][k] for i in chosen]) < need.missing for k, need in enumerate(needs)
+            ):
                 continue
             key = tuple(relevant[i].parts for i in chosen)
             if key not in seen:
                 seen.add(key)
+                budget.asked -= 1
                 yield tuple(relevant[i].uid for i in chosen)
 
 
@@ -246,7 +288,7 @@ def _relevant(holdings: list[Holding], target: Target, size: int) -> list[Holdin
     alike: dict[tuple[tuple[str, int, int], ...], int] = {}
     found = []
     for one in holdings:
-        if not any(name in target.missing for name in one.on(target.nodes)):
+        if not any(one.gain(need) for need in target):
             continue
         alike[one.parts] = alike.get(one.parts, 0) + 1
         if alike[one.parts] <= size:
@@ -254,9 +296,9 @@ def _relevant(holdings: list[Holding], target: Target, size: int) -> list[Holdin
     return sorted(found, key=lambda one: one.parts)
 
 
-def _is_reachable(gains: list[list[int]], needs: list[int], size: int) -> bool:
+def _is_reachable(gains: list[list[int]], needs: list[Need], size: int) -> bool:
     return all(
-        sum(sorted((gain[k] for gain in gains), reverse=True)[:size]) >= need
+        sum(sorted((gain[k] for gain in gains), reverse=True)[:size]) >= need.missing
         for k, need in enumerate(needs)
     )
 
@@ -264,7 +306,7 @@ def _is_reachable(gains: list[list[int]], needs: list[int], size: int) -> bool:
 def _greedy(search: Search, holdings: list[Holding], targets: list[Target]) -> Iterator[Change]:
     """More than three pods: those that free the most, then without the needless ones."""
     best: Change | None = None
-    for target in targets[:SHOWN_MAX]:
+    for target in targets[:GREEDY_TARGETS_MAX]:
         uids = _taken_greedily(search, holdings, target)
         if uids is None:
             continue
@@ -286,25 +328,22 @@ def _is_enough(search: Search, uids: tuple[str, ...]) -> bool:
 def _taken_greedily(
     search: Search, holdings: list[Holding], target: Target
 ) -> tuple[str, ...] | None:
-    left = {name: amount for name, amount in target.missing.items() if amount > 0}
-    pool = [(one, one.on(target.nodes)) for one in holdings]
-    pool = [(one, gain) for one, gain in pool if any(n in target.missing for n in gain)]
+    left = [need.missing for need in target]
+    pool = [(one, [one.gain(need) for need in target]) for one in holdings]
+    pool = [(one, gains) for one, gains in pool if any(gains)]
     taken: list[str] = []
     while pool:
-        pool.sort(key=lambda item: -_worth(item[1], left, target.missing))
-        one, gain = pool.pop(0)
+        best = max(range(len(pool)), key=lambda i: (_worth(pool[i][1], left), -i))
+        one, gains = pool.pop(best)
         taken.append(one.uid)
-        left = {n: a - gain.get(n, 0) for n, a in left.items() if a > gain.get(n, 0)}
-        if not left:
-            try:
-                if _is_enough(search, tuple(taken)):
-                    return tuple(taken)
-            except StoppedError:
-                return None
+        left = [max(0, amount - gain) for amount, gain in zip(left, gains, strict=True)]
+        if not any(left) and _is_enough(search, tuple(taken)):
+            return tuple(taken)
     return None
 
 
-def _worth(gain: Amounts, left: Amounts, wanted: Amounts) -> float:
-    if left:
-        return sum(min(1.0, gain.get(name, 0) / amount) for name, amount in left.items())
-    return sum(1.0 for name in gain if name in wanted)
+def _worth(gains: list[int], left: list[int]) -> float:
+    """How much of what is missing a pod would free; where nothing is, how much it holds at all."""
+    if not any(left):
+        return sum(1.0 for gain in gains if gain)
+    return sum(min(1.0, g / amount) for g, amount in zip(gains, left, strict=True) if amount)

@@ -235,7 +235,9 @@ def _requests_of(search: Search, container: str | None, resource: str) -> Iterat
 def _cpu_amounts(search: Search, before: Quantity) -> tuple[Iterable[Quantity], ...]:
     milli = before.milli()
     whole = milli // 1000
-    most = search.case.host.info.cpu_count
+    state, policy = search.case.before, search.case.host.cpu
+    # More than is free can be given to nobody.
+    most = (state.cpu.shared & ~policy.reserved).bit_count() if policy is not None else 0
     if milli % 1000:  # a part of a CPU: only the totals can lack it
         step = max(1, milli // 64)
         return ((Quantity.of_milli(m) for m in range(milli - step, 0, -step)),)
