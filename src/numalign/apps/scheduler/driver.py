@@ -67,7 +67,6 @@ from numalign.wire.scheduling import ClusterPod, host_from_json, pod_from_json
 BINDS_MAX: Final = 32  # at the same time
 TOLD_WAITING_MAX: Final = 10_000
 TELLERS: Final = 4
-BIND_QUESTION_SECONDS_MAX: Final = 60.0
 LIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
 TURNS_IN_A_ROW: Final = 8  # then others get the loop
 
@@ -246,9 +245,10 @@ class Scheduler:
             log.warning("bind_failed", pod=_name(pod), host=host, code=error.code, error=str(error))
             if error.code == 404:
                 return BindOutcome.GONE, str(error)
-            if not error.retry:
+            if not error.retry and error.code != 409:
                 return BindOutcome.REFUSED, str(error)
-            # The server may have bound it all the same: ask before anything else goes there.
+            # The server may have bound it all the same, or another scheduler has: ask before
+            # anything else goes there.
             return await self._asked_after(pod, host, str(error))
         except WireError as error:
             return BindOutcome.REFUSED, str(error)
@@ -258,16 +258,17 @@ class Scheduler:
     async def _asked_after(self, pod: Pod, host: str, error: str) -> tuple[BindOutcome, str]:
         backoff = Backoff()
         while True:
-            await asyncio.sleep(backoff.next_seconds())
             try:
                 data = await self._api.get(PODS, pod.name, pod.namespace)
             except ApiError:
+                await asyncio.sleep(backoff.next_seconds())
                 continue
             if data is None:
                 return BindOutcome.GONE, error
             found = pod_from_json(data)
             if found.pod.uid != pod.uid:
                 return BindOutcome.GONE, error
+            self.handle(PodSeen(found, time.monotonic()))
             if not found.host:
                 return BindOutcome.REFUSED, error
             if found.host != host:
