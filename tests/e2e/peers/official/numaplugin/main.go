@@ -1,6 +1,6 @@
 // numaplugin is a device plugin on the official generated API whose devices sit on NUMA nodes.
 //
-//	numaplugin DIR vendor.com/gpu [-prestart] [-watched] [-socket NAME] g0=0 g1=1 g2=0,1 g3=
+//	numaplugin DIR vendor.com/gpu [-prestart] [-watched] [-plain] [-socket NAME] g0=0 g1=1 g2=0,1 g3=
 //
 // Each device is NAME=NODES: several nodes, none (an empty list) or "-" for no topology at all. It
 // registers with DIR/kubelet.sock and does so again whenever that socket is made anew, or with -watched
@@ -13,7 +13,8 @@
 //	refuse TEXT                  answer the next Allocate with an error of this text
 //	stop                         close the server and end
 //
-// As preferred allocation it answers the devices that must be included and then the highest names.
+// As preferred allocation it answers the devices that must be included and then the highest names; with
+// -plain the lowest, and containers get an environment variable and nothing else.
 package main
 
 import (
@@ -42,6 +43,7 @@ type plugin struct {
 	watcher.UnimplementedRegistrationServer
 	dir, resource, socket string
 	prestart, watched     bool
+	plain                 bool
 
 	mu      sync.Mutex
 	devices []*api.Device
@@ -92,7 +94,11 @@ func (p *plugin) GetPreferredAllocation(_ context.Context, r *api.PreferredAlloc
 		say(said{"event": "preferred", "available": c.AvailableDeviceIDs, "must": c.MustIncludeDeviceIDs, "size": c.AllocationSize})
 		chosen := append([]string{}, c.MustIncludeDeviceIDs...)
 		rest := append([]string{}, c.AvailableDeviceIDs...)
-		sort.Sort(sort.Reverse(sort.StringSlice(rest)))
+		if p.plain {
+			sort.Strings(rest)
+		} else {
+			sort.Sort(sort.Reverse(sort.StringSlice(rest)))
+		}
 		for _, id := range rest {
 			if len(chosen) < int(c.AllocationSize) && !contains(chosen, id) {
 				chosen = append(chosen, id)
@@ -114,16 +120,17 @@ func (p *plugin) Allocate(_ context.Context, r *api.AllocateRequest) (*api.Alloc
 	answer := &api.AllocateResponse{}
 	for _, c := range r.ContainerRequests {
 		say(said{"event": "allocate", "ids": c.DevicesIds})
-		one := &api.ContainerAllocateResponse{
-			Envs:        map[string]string{"NUMAPLUGIN_DEVICES": strings.Join(c.DevicesIds, ",")},
-			Annotations: map[string]string{"numaplugin/count": strconv.Itoa(len(c.DevicesIds))},
+		one := &api.ContainerAllocateResponse{Envs: map[string]string{"NUMAPLUGIN_DEVICES": strings.Join(c.DevicesIds, ",")}}
+		answer.ContainerResponses = append(answer.ContainerResponses, one)
+		if p.plain {
+			continue
 		}
+		one.Annotations = map[string]string{"numaplugin/count": strconv.Itoa(len(c.DevicesIds))}
 		for _, id := range c.DevicesIds {
 			one.Devices = append(one.Devices, &api.DeviceSpec{ContainerPath: "/dev/" + id, HostPath: "/dev/null", Permissions: "rw"})
 			one.Mounts = append(one.Mounts, &api.Mount{ContainerPath: "/run/" + id, HostPath: "/tmp", ReadOnly: true})
 			one.CdiDevices = append(one.CdiDevices, &api.CDIDevice{Name: p.resource + "=" + id})
 		}
-		answer.ContainerResponses = append(answer.ContainerResponses, one)
 	}
 	return answer, nil
 }
@@ -241,7 +248,7 @@ func (p *plugin) rejoin(server *grpc.Server) *grpc.Server {
 
 func main() {
 	if len(os.Args) < 3 {
-		die(errors.New("usage: numaplugin DIR RESOURCE [-prestart] [-watched] [-socket NAME] NAME=NODES..."))
+		die(errors.New("usage: numaplugin DIR RESOURCE [-prestart] [-watched] [-plain] [-socket NAME] NAME=NODES..."))
 	}
 	p := &plugin{dir: os.Args[1], resource: os.Args[2], changed: make(chan struct{})}
 	p.socket = strings.ReplaceAll(p.resource, "/", "_") + ".sock"
@@ -252,6 +259,8 @@ func main() {
 			p.prestart = true
 		case "-watched":
 			p.watched = true
+		case "-plain":
+			p.plain = true
 		default:
 			p.socket, words = words[1], words[1:]
 		}

@@ -1,0 +1,1 @@
+"""The real kubelet and our agent side by side on a real NUMA kernel."""

@@ -1,0 +1,124 @@
+"""The real kubelet in a guest: started, given steps, and asked what it did."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.e2e.peers.build import NUMA_PLUGIN, built
+from tests.real import containerd, kubernetes
+from tests.real.guest import TOPOLOGIES, Guest
+from tests.twin import kubelet
+from tests.twin.configurations import Configuration
+from tests.twin.sequences import Step
+
+INSIDE = "tests.twin.kubelet"
+CALL_SECONDS_MAX = 180.0
+
+
+class Worker:
+    """A guest with containerd, a kubelet of one version, and its device plugins."""
+
+    def __init__(self, guest: Guest, configuration: Configuration, version: str) -> None:
+        self.guest = guest
+        self.configuration = configuration
+        self.version = version
+        self.program = str(kubernetes.programs(version, ["kubelet"]) / "kubelet")
+        self.files = str(containerd.fetched("sid"))
+        self.plugin = str(built(NUMA_PLUGIN))
+        self.uids: dict[str, str] = {}  # of the manifests that are there, by name
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """A function inside."""
+        return self.guest.call(f"{INSIDE}:{name}", *arguments, seconds=CALL_SECONDS_MAX)
+
+    def start(self) -> None:
+        """Starts everything."""
+        text = containerd.config_text(kubelet.RUNTIME, self.files_programs, major=2)
+        self.call("start_containerd", self.files, text)
+        self.start_kubelet()
+        self.start_plugins()
+
+    @property
+    def files_programs(self) -> Any:
+        """Where the programs of containerd are."""
+        return containerd.fetched("sid") / "bin"
+
+    def start_kubelet(self) -> None:
+        """Starts the kubelet, for the first time or again."""
+        self.call("start_kubelet", self.program, self.files, self.configuration.kubelet)
+
+    def start_plugins(self) -> None:
+        """Starts the device plugins."""
+        place = str(kubelet.DEVICES)
+        self.call("start_plugins", self.plugin, self.configuration.devices, place)
+
+    def step(self, step: Step) -> dict[str, Any] | None:
+        """Does one step and gives its result as records have it."""
+        if "apply" in step:
+            meta = step["apply"]["metadata"]
+            self.uids[meta["name"]] = meta["uid"]
+            result: dict[str, Any] = self.call("apply", step["apply"])
+            return result
+        if "delete" in step:
+            self.call("delete", step["delete"], self.uids.pop(step["delete"]))
+            return None
+        if "stop" in step or "restart" in step:
+            self.call("stop_kubelet")
+            # Gone before the kubelet is back: else it is a matter of luck which is first.
+            self.call("stop_plugins", str(kubelet.DEVICES))
+        if "start" in step or "restart" in step:
+            self.start_kubelet()
+            result = self.call("restarted", list(self.uids.values()))
+            self.start_plugins()
+            return result
+        return None
+
+
+@contextmanager
+def worker(configuration: Configuration, version: str) -> Iterator[Worker]:
+    """A running worker; MissingError where something that it needs is missing."""
+    with Guest(TOPOLOGIES[configuration.topology]) as guest:
+        found = Worker(guest, configuration, version)
+        found.start()
+        yield found
+
+
+def recorded(
+    running: Worker, steps: list[Step], watch: Callable[[int, Step, dict[str, Any] | None], None]
+) -> dict[str, Any]:
+    """Does all steps and gives the record; ``watch`` is told of each."""
+    record: dict[str, Any] = {
+        "name": running.configuration.name,
+        "kubernetes": running.version,
+        "topology": running.configuration.topology,
+        "config": running.configuration.kubelet,
+        "machine": running.call("machine"),
+        "devices": running.configuration.devices,
+        "steps": [],
+    }
+    for number, step in enumerate(steps):
+        result = running.step(step)
+        record["steps"].append(step if result is None else {**step, "result": result})
+        watch(number, step, result)
+    return record
+
+
+def shown(step: Step, result: dict[str, Any] | None) -> str:
+    """One line about a step."""
+    if "apply" in step:
+        assert result is not None, "an applied pod has a result"
+        name = step["apply"]["metadata"]["name"]
+        return f"{name} {result['phase']} {result['reason'] or ''}"
+    if "delete" in step:
+        return f"delete {step['delete']}"
+    words = " ".join(key for key in step if key != "result")
+    return words if result is None else f"{words} {result['pods']}"
+
+
+def clock() -> Callable[[], str]:
+    """The seconds since now, for progress lines."""
+    start = time.monotonic()
+    return lambda: f"{time.monotonic() - start:5.0f} s"
