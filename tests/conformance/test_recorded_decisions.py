@@ -10,7 +10,8 @@ from numalign.conformance.__main__ import main
 from numalign.conformance.kinds import KINDS, kind_of
 
 VECTORS = Path(__file__).parents[1] / "vectors"
-FILES = sorted([*VECTORS.rglob("*.jsonl.gz"), *VECTORS.rglob("live/*.json.gz")])
+CLUSTER = sorted(VECTORS.glob("cluster/*.json.gz"))
+FILES = sorted([*VECTORS.rglob("*.jsonl.gz"), *VECTORS.rglob("live/*.json.gz"), *CLUSTER])
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(VECTORS)))
@@ -24,6 +25,8 @@ def test_agrees_with_the_kubelet(path, capsys):
 
 def first_lines(path, count=1):
     with gzip.open(path, "rt") as stream:
+        if path in CLUSTER:
+            return json.load(stream)[:count]
         return [json.loads(stream.readline()) for _ in range(count)]
 
 
@@ -89,7 +92,9 @@ def test_the_version_comes_from_the_path_or_from_the_option(tmp_path, capsys):
     ("content", "words"),
     [
         (b"not json\n", "found no JSON"),
-        (b"[1, 2]\n", "found list, expected an object"),
+        (b"[1, 2]\n", "item 1 is int, expected an object"),
+        (b"[{}\n", "found no JSON"),
+        (b"3\n", "found int, expected an object"),
         (b'{"what": "is this"}\n', "the first line has the members ['what']"),
         (b"\x1f\x8b\x08broken", "cannot be read"),
         (b'{"scenario": {}, "expected": {}}\n', "not a line of kind scenarios"),
@@ -108,3 +113,25 @@ def test_a_file_that_is_no_vector_file_gets_one_clear_line(tmp_path, capsys, con
 def test_a_missing_file_gets_one_clear_line(tmp_path, capsys):
     assert main([str(tmp_path / "nowhere.jsonl")]) == 2
     assert "cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "words"),
+    [
+        ("filter", {"reason": "no"}, "reason: expected 'no'"),
+        ("filter", {"reason": "no"}, "reason in columns: expected 'no'"),
+        ("filter", {"numa": [["app", 7]]}, "numa: expected [['app', 7]]"),
+        ("score", {"score": {"MostAllocated": 101}}, "MostAllocated: expected 101"),
+        ("score", {"score": {"LeastAllocated": -1}}, "LeastAllocated in columns: expected -1"),
+        ("leastnuma", {"score": 101}, "LeastNUMANodes in columns: expected 101"),
+        ("fingerprint", {"fingerprint": "pfp0"}, "fingerprint: expected 'pfp0'"),
+    ],
+)
+def test_a_changed_decision_of_the_scheduler_is_reported(tmp_path, capsys, name, change, words):
+    line = first_lines(VECTORS / "cluster" / f"{name}.json.gz")[0]
+    path = tmp_path / f"{name}-more.json"
+    path.write_text(json.dumps([line | change, line]))
+    assert main([str(path)]) == 1
+    out = capsys.readouterr().out
+    assert words in out
+    assert out.splitlines()[-1] == "1 passed, 1 failed"

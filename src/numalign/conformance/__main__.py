@@ -39,10 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m numalign.conformance",
-        description="Replay recorded decisions of the real kubelet and report every difference.",
-        epilog="Each file holds JSON lines, gzipped or not; its kind is told by its name or its "
-        "content, the version by a 1.37 in its path. The last line is 'N passed, M failed'; "
-        "exit code 0 if M is 0, 1 if not, 2 if a file cannot be read.",
+        description="Replay recorded decisions of the real kubelet and of the real scheduler "
+        "plugin, and report every difference.",
+        epilog="Each file holds JSON lines or one JSON array, gzipped or not; its kind is told by "
+        "its name or its content, the version by a 1.37 in its path. The last line is 'N passed, "
+        "M failed'; exit code 0 if M is 0, 1 if not, 2 if a file cannot be read.",
     )
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--kubernetes", choices=[v.value for v in Version], help="the version")
@@ -101,6 +102,11 @@ def _lines(path: Path) -> Iterator[Json]:
             packed = raw.read(2) == b"\x1f\x8b"
             raw.seek(0)
             stream = gzip.GzipFile(fileobj=raw) if packed else raw
+            if stream.readline(LINE_BYTES_MAX).strip().startswith(b"["):
+                stream.seek(0)
+                yield from _items(stream.read(LINE_BYTES_MAX), path)
+                return
+            stream.seek(0)
             number = 0
             while text := stream.readline(LINE_BYTES_MAX):
                 number += 1
@@ -108,6 +114,18 @@ def _lines(path: Path) -> Iterator[Json]:
                     yield _object(text, path, number)
     except (OSError, EOFError) as error:
         raise WireError(f"{path}: cannot be read: {error}") from error
+
+
+def _items(text: bytes, path: Path) -> Iterator[Json]:
+    """The objects of a file that is one JSON array."""
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise WireError(f"{path}: found no JSON ({error}), expected an array") from error
+    for number, item in enumerate(found, start=1):
+        if not isinstance(item, dict):
+            raise WireError(f"{path}: item {number} is {type(item).__name__}, expected an object")
+        yield item
 
 
 def _object(text: bytes, path: Path, number: int) -> Json:

@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from numalign.conformance import checkpoints, units
+from numalign.conformance import checkpoints, cluster, units
 from numalign.conformance.live import live
 from numalign.conformance.memory_sequences import memory_sequence
 from numalign.conformance.reading import Json
@@ -134,6 +134,14 @@ KINDS: Final = (
         "checkpoint_device",
         lambda line, _: checkpoints.checkpoint_device(line),
         _both(_has("hash_input"), _is_state("PodDeviceEntries")),
+    ),
+    Kind("filter", lambda line, _: cluster.host_filter(line), _has("node_allocatable", "app")),
+    Kind("leastnuma", lambda line, _: cluster.least_numa(line), _has("max_numa_nodes", "score")),
+    Kind("score", lambda line, _: cluster.host_score(line), _has("zones", "containers", "score")),
+    Kind(
+        "fingerprint",
+        lambda line, _: cluster.pod_set_fingerprint(line),
+        _has("pods", "fingerprint"),
     ),
 )
 
