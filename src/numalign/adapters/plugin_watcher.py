@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,9 @@ INFO_SECONDS_MAX: Final = 1.0
 NOTIFY_SECONDS_MAX: Final = 5.0
 SOCKETS_MAX: Final = 256
 DEPTH_MAX: Final = 4  # of directories below the watched one
+# A change within the same tick of the filesystem's clock would not show, so a directory counts as
+# settled only after a while.
+SETTLED_NS: Final = 2_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,8 @@ class PluginWatcher:
         # What became of each socket: the plugin's resource and its own socket, None if refused.
         self._known: dict[_Seen, asyncio.Task[tuple[str, Path] | None]] = {}
         self._looking: asyncio.Task[None] | None = None
+        self._there: set[_Seen] = set()
+        self._stamps: dict[Path, int] = {}  # when each directory last changed
 
     async def start(self) -> None:
         """Makes the directory and looks at it from now on."""
@@ -75,13 +81,22 @@ class PluginWatcher:
 
     async def _look(self) -> None:
         while True:
-            there = _sockets(self._directory)
+            there = self._sockets()
             for seen in [seen for seen in self._known if seen not in there]:
                 await self._gone(self._known.pop(seen))
             for seen in sorted(there - self._known.keys(), key=lambda s: s.path):
                 if len(self._known) < SOCKETS_MAX:
                     self._known[seen] = asyncio.create_task(self._introduced(seen.path))
             await asyncio.sleep(self._look_seconds)
+
+    def _sockets(self) -> set[_Seen]:
+        """The sockets that are there; nothing is read anew while no directory has changed."""
+        unchanged = bool(self._stamps) and all(
+            stamp and _stamp(directory) == stamp for directory, stamp in self._stamps.items()
+        )
+        if not unchanged:
+            self._there, self._stamps = _sockets(self._directory)
+        return self._there
 
     async def _gone(self, task: asyncio.Task[tuple[str, Path] | None]) -> None:
         if not task.done():
@@ -138,11 +153,22 @@ async def _notified(connection: unix_grpc.Channel, error: str) -> None:
         return
 
 
-def _sockets(directory: Path) -> set[_Seen]:
-    """The sockets below a directory, without names that begin with a dot."""
+def _stamp(directory: Path) -> int:
+    """When a directory last got or lost a name; 0 while that may be now, or if it is gone."""
+    try:
+        changed = directory.stat().st_mtime_ns
+    except OSError:
+        return 0
+    return changed if abs(time.time_ns() - changed) > SETTLED_NS else 0
+
+
+def _sockets(directory: Path) -> tuple[set[_Seen], dict[Path, int]]:
+    """The sockets below a directory, without names that begin with a dot; all it looked into."""
     found: set[_Seen] = set()
+    stamps: dict[Path, int] = {}
     for base, directories, names in os.walk(directory):
         here = Path(base)
+        stamps[here] = _stamp(here)
         depth = len(here.relative_to(directory).parts)
         directories[:] = sorted(d for d in directories if d[0] != "." and depth < DEPTH_MAX)
         for name in sorted(names):
@@ -154,4 +180,4 @@ def _sockets(directory: Path) -> set[_Seen]:
                 continue  # removed while we looked
             if stat.S_ISSOCK(status.st_mode):
                 found.add(_Seen(here / name, unix_grpc.identity(status)))
-    return found
+    return found, stamps

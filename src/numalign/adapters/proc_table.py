@@ -11,6 +11,7 @@ from numalign.core.errors import PeerError
 from numalign.core.sets import CpuSet, NodeSet
 
 _ROUNDS_MAX = 50
+_STAT_BYTES_MAX = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +26,16 @@ class Process:
 
 def process(pid: int) -> Process | None:
     """A process; None when it has ended, also while nobody has collected it."""
+    # Done for every process of the host each time that we look for drift, so it has to be quick.
     try:
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            data = os.read(descriptor, _STAT_BYTES_MAX)
+        finally:
+            os.close(descriptor)
     except (FileNotFoundError, ProcessLookupError):
         return None
+    fields = data.rpartition(b")")[2].split()
     if fields[0] in {b"Z", b"X"}:
         return None
     return Process(pid, int(fields[1]), int(fields[3]), int(fields[19]))
@@ -41,20 +48,32 @@ def processes() -> list[Process]:
     return [one for one in found if one is not None]
 
 
-def family(table: Iterable[Process], supervisor: int, child: int) -> set[int]:
-    """All descendants of a supervisor and all in the session of its child."""
-    below: dict[int, list[int]] = {}
-    members: set[int] = set()
-    for one in table:
-        below.setdefault(one.parent, []).append(one.pid)
-        if one.session == child:
-            members.add(one.pid)
-    waiting = list(below.get(supervisor, ()))
-    while waiting:
-        pid = waiting.pop()
-        members.add(pid)
-        waiting += below.get(pid, ())
-    return members
+class Families:
+    """Who belongs to whom, from one look at all processes."""
+
+    def __init__(self, table: Iterable[Process]) -> None:
+        self.starts: dict[int, int] = {}
+        self._below: dict[int, list[int]] = {}
+        self._sessions: dict[int, list[int]] = {}
+        for one in table:
+            self.starts[one.pid] = one.start
+            self._below.setdefault(one.parent, []).append(one.pid)
+            self._sessions.setdefault(one.session, []).append(one.pid)
+
+    def of(self, supervisor: int, child: int) -> set[int]:
+        """All descendants of a supervisor and all in the session of its child."""
+        members = set(self._sessions.get(child, ()))
+        waiting = list(self._below.get(supervisor, ()))
+        while waiting:
+            pid = waiting.pop()
+            members.add(pid)
+            waiting += self._below.get(pid, ())
+        return members
+
+
+def families() -> Families:
+    """Who belongs to whom now."""
+    return Families(processes())
 
 
 def threads(pid: int) -> list[int]:
@@ -91,7 +110,7 @@ def set_affinity(pids: Iterable[int], cpus: CpuSet) -> None:
     wanted = set(cpus)
     for pid in pids:
         for _ in range(_ROUNDS_MAX):
-            wrong = [tid for tid in threads(pid) if _affinity(tid) not in (None, wanted)]
+            wrong = [tid for tid in threads(pid) if affinity(tid) not in (None, wanted)]
             if not wrong:
                 break
             for tid in wrong:
@@ -100,7 +119,8 @@ def set_affinity(pids: Iterable[int], cpus: CpuSet) -> None:
             raise PeerError(f"process {pid} makes threads faster than they can be moved to {cpus}")
 
 
-def _affinity(tid: int) -> set[int] | None:
+def affinity(tid: int) -> set[int] | None:
+    """The CPUs that a thread may run on; None when it has ended."""
     try:
         return set(os.sched_getaffinity(tid))
     except ProcessLookupError:
@@ -117,8 +137,8 @@ def _moved(tid: int, wanted: set[int], cpus: CpuSet) -> None:
             f"thread {tid}: the kernel refused the affinity {cpus}: {error}. Compare with "
             "/sys/devices/system/cpu/online, and with the user that the process runs as."
         ) from error
-    if _affinity(tid) not in (None, wanted):
+    if affinity(tid) not in (None, wanted):
         raise PeerError(
             f"thread {tid}: the kernel accepted the affinity {cpus} but gives "
-            f"{CpuSet.of(_affinity(tid) or ())}. Its cpuset does not have the rest."
+            f"{CpuSet.of(affinity(tid) or ())}. Its cpuset does not have the rest."
         )

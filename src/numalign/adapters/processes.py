@@ -283,7 +283,7 @@ class ProcessRuntime:
             await self._emptied(container_group(record.qos, record.pod_uid, record.container))
             return
         deadline = time.monotonic() + KILL_SECONDS_MAX
-        while pids := supervisors.family(proc_table.processes(), run):
+        while pids := supervisors.family(proc_table.families(), run):
             for pid in pids:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -308,18 +308,18 @@ class ProcessRuntime:
                 {container_group(w.record.qos, *key): placings[key] for key, w in watched.items()}
             )
             return
-        table = proc_table.processes()
+        families = proc_table.families()
         refusals = []
         for key, one in watched.items():
             try:
-                self._pin_by_affinity(one, placings[key], table)
+                self._pin_by_affinity(one, placings[key], families)
             except PeerError as error:
                 refusals.append(str(error))
         if refusals:
             raise PeerError("\n".join(refusals))
 
     def _pin_by_affinity(
-        self, watched: _Watched, placing: Placing, table: list[proc_table.Process]
+        self, watched: _Watched, placing: Placing, families: proc_table.Families
     ) -> None:
         record = watched.record
         if placing.mems is not None and str(placing.mems) != record.mems:
@@ -329,7 +329,7 @@ class ProcessRuntime:
                 f"change that to {placing.mems}. Restart the container."
             )
         if placing.cpus is not None:
-            proc_table.set_affinity(supervisors.family(table, watched.run), placing.cpus)
+            proc_table.set_affinity(supervisors.family(families, watched.run), placing.cpus)
 
     def pin_supervisors(self, cpus: CpuSet) -> None:
         """Keeps the supervisors on these CPUs, away from those that containers have alone."""
@@ -352,7 +352,7 @@ class ProcessRuntime:
         if self.cgroups is not None:
             record = watched.record
             return self.cgroups.pids(container_group(record.qos, record.pod_uid, record.container))
-        return supervisors.family(proc_table.processes(), watched.run)
+        return supervisors.family(proc_table.families(), watched.run)
 
     def observed(self, uid: str, name: str) -> Observed:
         """What the kernel says about a running container now."""
@@ -378,44 +378,20 @@ class ProcessRuntime:
 
     def drift(self, expected: Iterable[Expected]) -> list[Drift]:
         """What is not as it should be, for containers that run."""
-        table = proc_table.processes()
-        found: list[Drift] = []
-        for one in expected:
-            watched = self._watched.get((one.pod_uid, one.container))
-            if watched is not None:
-                group = container_group(watched.record.qos, one.pod_uid, one.container)
-                known = supervisors.family(table, watched.run)
-                if self.cgroups is not None:
-                    found += process_drift.of_group(self.cgroups, group, one, known)
-                    known = self.cgroups.pids(group)
-                found += process_drift.of_affinity(one, known)
-        return found
+        return process_drift.found(self.cgroups, self._lives(), expected)
 
     def repair(self, expected: Iterable[Expected]) -> list[Drift]:
         """Puts right what has drifted, and gives what it found; PeerError if that fails."""
         wanted = {(one.pod_uid, one.container): one for one in expected}
-        found = self.drift(wanted.values())
+        lives = self._lives()
+        found = process_drift.found(self.cgroups, lives, wanted.values())
         for key in dict.fromkeys((d.pod_uid, d.container) for d in found):
             pids = {d.pid for d in found if (d.pod_uid, d.container) == key and d.pid is not None}
-            self._repair_one(wanted[key], self._known(*key), pids)
+            process_drift.mend(self.cgroups, lives[key], wanted[key], pids)
         return found
 
-    def _repair_one(self, one: Expected, watched: _Watched, pids: set[int]) -> None:
-        key = one.pod_uid, one.container
-        if self.cgroups is not None:
-            group = container_group(watched.record.qos, *key)
-            self.cgroups.make(group)
-            if one.limits is not None:
-                self.cgroups.limit(group, one.limits)
-            self.cgroups.place({group: Placing(one.cpus, one.mems)})
-            outside = self.cgroups.outside(
-                group, pids | supervisors.family(proc_table.processes(), watched.run)
-            )
-            for pid in outside:
-                if proc_table.process(pid) is not None:
-                    self.cgroups.add(group, pid)
-        if self._by_affinity:
-            self.pin(*key, one.cpus)
+    def _lives(self) -> process_drift.Lives:
+        return {key: (watched.record.qos, watched.run) for key, watched in self._watched.items()}
 
     # After a restart.
 

@@ -62,12 +62,12 @@ def handle_of(run: Run) -> int | None:
     return handle
 
 
-def family(table: list[proc_table.Process], run: Run) -> set[int]:
+def family(families: proc_table.Families, run: Run) -> set[int]:
     """The processes of a run; none through a number that somebody else has by now."""
-    starts = {one.pid: one.start for one in table}
+    starts = families.starts
     supervisor = run.supervisor if starts.get(run.supervisor) == run.supervisor_start else -1
     child = run.child if starts.get(run.child, run.child_start) == run.child_start else -1
-    return proc_table.family(table, supervisor, child)
+    return families.of(supervisor, child)
 
 
 def reaped(handle: int) -> None:
