@@ -17,7 +17,7 @@ from numalign.core import host as hosts
 from numalign.core import node_fit
 from numalign.core.devices import SavedDevices
 from numalign.core.errors import ConfigError, CorruptCheckpointError, StartError
-from numalign.core.host import Host
+from numalign.core.host import Host, HostState
 from numalign.core.machine_info import machine_info
 from numalign.core.settings import Settings
 from numalign.core.situation import Situation
@@ -40,13 +40,7 @@ def loaded(evidence: Evidence) -> Loaded:
     """The situation; ConfigError where the kubelet would not start with this."""
     config, host = built(evidence)
     files = decoded(evidence, host)
-    try:
-        state = hosts.start(host, cpu=files.cpu, memory=files.memory, saved_devices=files.devices)
-    except StartError as error:
-        raise ConfigError(
-            f"{evidence.source}: the kubelet would not start with this state: {error}. "
-            "Give the configuration that wrote it, or see 'numalign replay'."
-        ) from error
+    state, notes = _taken_up(evidence, host, files)
     found = running.pods_of(evidence, host, files.cpu, files.memory, files.devices)
     state = replace(state, pods=found.pods)
     offered = reported(evidence, files.devices)
@@ -59,8 +53,34 @@ def loaded(evidence: Evidence) -> Loaded:
         config,
         evidence,
         found.unknown,
-        (*evidence.notes, *found.notes, *offered.notes),
+        (*evidence.notes, *notes, *found.notes, *offered.notes),
     )
+
+
+def _taken_up(evidence: Evidence, host: Host, files: Files) -> tuple[HostState, tuple[str, ...]]:
+    """The state that the running kubelet has, and what to say about it.
+
+    On a full host with strictly reserved CPUs the shared pool is empty. A kubelet goes on with
+    that, but does not start with it.
+    """
+    cpu = files.cpu
+    is_full = cpu is not None and bool(cpu.entries) and not cpu.shared
+    try:
+        state = hosts.start(
+            host,
+            cpu=None if is_full and not host.is_safe else cpu,
+            memory=files.memory,
+            saved_devices=files.devices,
+        )
+    except StartError as error:
+        raise ConfigError(
+            f"{evidence.source}: the kubelet would not start with this state: {error}. "
+            "Give the configuration that wrote it, or see 'numalign replay'."
+        ) from error
+    if cpu is None or not is_full or host.is_safe:
+        return state, ()
+    note = "no CPU is left in the shared pool: the kubelet goes on, but would not start again"
+    return replace(state, cpu=cpu), (note,)
 
 
 def built(evidence: Evidence) -> tuple[KubeletConfig, Host]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, TypeVar
 
 from numalign.apps.situations import running
@@ -12,7 +11,6 @@ from numalign.apps.situations.evidence import Evidence
 from numalign.apps.situations.loading import Files, pods_max, settings_of
 from numalign.core import host as hosts
 from numalign.core import node_fit, state_checks
-from numalign.core.devices import SavedDevices
 from numalign.core.errors import CorruptCheckpointError, StartError
 from numalign.core.host import Host, HostState
 from numalign.core.machine_info import machine_info
@@ -104,45 +102,35 @@ def _unchecked(evidence: Evidence, name: str) -> FileReport:
 def _files(evidence: Evidence, host: Host) -> tuple[Files, tuple[FileReport, ...]]:
     """The content of the files that can be taken up, and a report of each."""
     settings = host.settings
-    cpu, first = _read(
-        evidence,
-        cpu_checkpoint.FILE_NAME,
-        lambda data: cpu_checkpoint.decode(data, settings),
-        partial(state_checks.cpu_breaches, host),
+    cpu, fault = _read(evidence, STATE_FILES[0], lambda data: cpu_checkpoint.decode(data, settings))
+    breaches: Iterable[str] = () if cpu is None else state_checks.cpu_breaches(host, cpu)
+    first = replace(_unchecked(evidence, STATE_FILES[0]), fault=fault, breaches=tuple(breaches))
+    memory, fault = _read(
+        evidence, STATE_FILES[1], lambda data: memory_checkpoint.decode(data, settings)
     )
-    memory, second = _read(
+    breaches = () if memory is None else state_checks.memory_breaches(host, memory)
+    second = replace(_unchecked(evidence, STATE_FILES[1]), fault=fault, breaches=tuple(breaches))
+    devices, fault = _read(
         evidence,
-        memory_checkpoint.FILE_NAME,
-        lambda data: memory_checkpoint.decode(data, settings),
-        partial(state_checks.memory_breaches, host),
+        STATE_FILES[2],
+        lambda data: device_holdings.saved_of(device_checkpoint.decode(data)),
     )
-    devices, third = _read(
-        evidence,
-        device_checkpoint.FILE_NAME,
-        _saved,
-        state_checks.device_breaches,
-    )
+    breaches = () if devices is None else state_checks.device_breaches(devices)
+    third = replace(_unchecked(evidence, STATE_FILES[2]), fault=fault, breaches=tuple(breaches))
     return Files(cpu, memory, devices), (first, second, third)
 
 
-def _saved(data: bytes) -> SavedDevices:
-    return device_holdings.saved_of(device_checkpoint.decode(data))
-
-
 def _read(
-    evidence: Evidence,
-    name: str,
-    decode: Callable[[bytes], T],
-    check: Callable[[T], Iterator[str]],
-) -> tuple[T | None, FileReport]:
+    evidence: Evidence, name: str, decode: Callable[[bytes], T]
+) -> tuple[T | None, str | None]:
+    """The content of a file, and why it cannot be taken up."""
     data = evidence.state.get(name)
     if data is None:
-        return None, FileReport(name, None)
+        return None, None
     try:
-        state = decode(data)
+        return decode(data), None
     except CorruptCheckpointError as error:
-        return None, FileReport(name, len(data), str(error))
-    return state, FileReport(name, len(data), None, tuple(check(state)))
+        return None, str(error)
 
 
 def _again(
