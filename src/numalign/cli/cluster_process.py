@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 
 from numalign.web import probes
 
@@ -15,13 +15,19 @@ async def until_told(
     address: tuple[str, int] | None,
 ) -> None:
     """Runs a component and serves its probes until SIGTERM or SIGINT, or until it fails."""
+    works = [work]
+    if address is not None:
+        works.append(probes.serve(component, address))
+    await all_until_told(works)
+
+
+async def all_until_told(works: Iterable[Coroutine[None, None, None]]) -> None:
+    """Runs all of it until SIGTERM or SIGINT, or until one of them ends or fails."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    tasks = [loop.create_task(work)]
-    if address is not None:
-        tasks.append(loop.create_task(probes.serve(component, address)))
+    tasks = [loop.create_task(work) for work in works]
     waiter = loop.create_task(stop.wait())
     done, _ = await asyncio.wait([*tasks, waiter], return_when=asyncio.FIRST_COMPLETED)
     for task in (*tasks, waiter):

@@ -14,24 +14,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from numalign.apps.scheduler.port import SchedulerPort
 from numalign.core.errors import ConfigError, WireError
-from numalign.web.answers import JSON_TYPE, ProblemError, json_answer, problem_answer
+from numalign.web import probes
+from numalign.web.answers import JSON_TYPE, ProblemError, problem_answer
 from numalign.web.api import Limits
-from numalign.web.server import QuietServer, tcp_listener
+from numalign.web.server import serve_app, tcp_listener
 from numalign.wire import extender
 
 # A kube-scheduler keeps idle connections for 90 s; who closes first loses a request at times.
 KEEP_ALIVE_SECONDS: Final = 120
 BODY_SECONDS_MAX: Final = 10.0
-SHUTDOWN_SECONDS: Final = 3.0
 LIMITS: Final = Limits(body_bytes_max=extender.BODY_BYTES_MAX, connections_max=256)
 PREFIX: Final = "/scheduler"
 
@@ -48,9 +47,8 @@ class Tls:
 class ExtenderApi:
     """The verbs over one scheduler."""
 
-    def __init__(self, scheduler: SchedulerPort, *, with_verbs: bool) -> None:
+    def __init__(self, scheduler: SchedulerPort) -> None:
         self._scheduler = scheduler
-        self.with_verbs = with_verbs
 
     async def filter(self, request: Request) -> Response:
         """Which hosts are left."""
@@ -75,23 +73,6 @@ class ExtenderApi:
         """Which preemptions would help."""
         asked = extender.read_preempt_asked(await _body(request))
         return _json(extender.preempt_answer(self._scheduler.preempt(asked)))
-
-    async def healthz(self, request: Request) -> Response:
-        """Whether it lives."""
-        del request
-        return json_answer({"status": "ok"})
-
-    async def readyz(self, request: Request) -> Response:
-        """Whether it knows the cluster."""
-        del request
-        problems = self._scheduler.problems()
-        status = "failing" if problems else "ok"
-        return json_answer({"status": status, "problems": problems}, 503 if problems else 200)
-
-    async def metrics(self, request: Request) -> Response:
-        """Prometheus' text format."""
-        del request
-        return Response(self._scheduler.metrics_text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
 def _json(content: bytes) -> Response:
@@ -131,22 +112,21 @@ def _too_large(found: str) -> ProblemError:
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def application(api: ExtenderApi) -> Starlette:
+def application(scheduler: SchedulerPort) -> Starlette:
     """The ASGI application."""
-    routes: list[tuple[str, Endpoint, str]] = [
-        ("/healthz", api.healthz, "GET"),
-        ("/readyz", api.readyz, "GET"),
-        ("/metrics", api.metrics, "GET"),
+    api = ExtenderApi(scheduler)
+    verbs: dict[str, Endpoint] = {
+        "filter": api.filter,
+        "prioritize": api.prioritize,
+        "bind": api.bind,
+        "preempt": api.preempt,
+    }
+    routes: list[BaseRoute] = [
+        Route(f"{PREFIX}/{verb}", endpoint, methods=["POST"]) for verb, endpoint in verbs.items()
     ]
-    if api.with_verbs:
-        routes += [
-            (f"{PREFIX}/filter", api.filter, "POST"),
-            (f"{PREFIX}/prioritize", api.prioritize, "POST"),
-            (f"{PREFIX}/bind", api.bind, "POST"),
-            (f"{PREFIX}/preempt", api.preempt, "POST"),
-        ]
+    routes += probes.application(scheduler).routes
     app = Starlette(
-        routes=[Route(path, endpoint, methods=[method]) for path, endpoint, method in routes],
+        routes=routes,
         exception_handlers={
             ProblemError: _told,
             WireError: _told_wire,
@@ -189,41 +169,26 @@ async def serve(
     address: tuple[str, int],
     *,
     tls: Tls | None = None,
-    with_verbs: bool = True,
-    allow_remote: bool = False,
     on_started: Callable[[str], None] | None = None,
 ) -> None:
-    """Serves until cancelled. ``on_started`` is told the address once it answers.
-
-    Where there are verbs, another host may come only with a certificate.
-    """
-    is_open = not with_verbs or (tls is not None and tls.client_authority is not None)
-    listener = tcp_listener(*address, allow_remote=allow_remote and is_open)
-    server = QuietServer(
-        application(ExtenderApi(scheduler, with_verbs=with_verbs)),
+    """Serves until cancelled. From other hosts one may come only with a certificate."""
+    is_safe = tls is not None and tls.client_authority is not None
+    try:
+        listener = tcp_listener(*address, allow_remote=is_safe)
+    except ConfigError as error:
+        if is_safe:
+            raise
+        raise ConfigError(
+            f"{error} A kube-scheduler elsewhere needs --tls-cert, --tls-key and --tls-client-ca."
+        ) from error
+    await serve_app(
+        application(scheduler),
+        listener,
         LIMITS,
         tls=None if tls is None else tls_context(tls),
         keep_alive_seconds=KEEP_ALIVE_SECONDS,
+        on_started=on_started,
     )
-    task = asyncio.create_task(server.serve(sockets=[listener]))
-    up = asyncio.create_task(server.up.wait())
-    try:
-        await asyncio.wait([task, up], return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            task.result()
-            raise ConfigError(f"{address[0]}:{address[1]}: the server ended at once")
-        if on_started is not None:
-            host, port = listener.getsockname()[:2]
-            shown = f"[{host}]" if ":" in host else host
-            on_started(f"{'https' if tls else 'http'}://{shown}:{port}")
-        await task
-    finally:
-        up.cancel()
-        server.end.set()
-        await asyncio.wait([task], timeout=SHUTDOWN_SECONDS)
-        task.cancel()
-        await asyncio.gather(task, up, return_exceptions=True)
-        listener.close()
 
 
 def tls_context(tls: Tls) -> ssl.SSLContext:

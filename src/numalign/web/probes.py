@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -14,10 +13,9 @@ from starlette.routing import Route
 
 from numalign.web.answers import json_answer
 from numalign.web.api import Limits
-from numalign.web.server import QuietServer, tcp_listener
+from numalign.web.server import serve_app, tcp_listener
 
 LIMITS: Final = Limits(connections_max=32)
-SHUTDOWN_SECONDS: Final = 3.0
 
 
 class Probed(Protocol):
@@ -59,19 +57,4 @@ async def serve(
 ) -> None:
     """Serves until cancelled. Nothing can be changed here, so any address may be listened on."""
     listener = tcp_listener(*address, allow_remote=True)
-    server = QuietServer(application(component), LIMITS)
-    task = asyncio.create_task(server.serve(sockets=[listener]))
-    up = asyncio.create_task(server.up.wait())
-    try:
-        await asyncio.wait([task, up], return_when=asyncio.FIRST_COMPLETED)
-        if on_started is not None and up.done():
-            host, port = listener.getsockname()[:2]
-            on_started(f"http://{f'[{host}]' if ':' in host else host}:{port}")
-        await task
-    finally:
-        up.cancel()
-        server.end.set()
-        await asyncio.wait([task], timeout=SHUTDOWN_SECONDS)
-        task.cancel()
-        await asyncio.gather(task, up, return_exceptions=True)
-        listener.close()
+    await serve_app(application(component), listener, LIMITS, on_started=on_started)

@@ -149,6 +149,35 @@ class QuietServer(uvicorn.Server):
         await self.end.wait()
 
 
+async def serve_app(
+    app: ASGIApp,
+    listener: socket.socket,
+    limits: Limits,
+    *,
+    tls: ssl.SSLContext | None = None,
+    keep_alive_seconds: int = 5,
+    on_started: Callable[[str], None] | None = None,
+) -> None:
+    """Serves one application on one socket until cancelled; the socket is closed at the end."""
+    server = QuietServer(app, limits, tls=tls, keep_alive_seconds=keep_alive_seconds)
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    up = asyncio.create_task(server.up.wait())
+    try:
+        await asyncio.wait([task, up], return_when=asyncio.FIRST_COMPLETED)
+        if on_started is not None and up.done():
+            host, port = listener.getsockname()[:2]
+            shown = f"[{host}]" if ":" in host else host
+            on_started(f"{'http' if tls is None else 'https'}://{shown}:{port}")
+        await task
+    finally:
+        up.cancel()
+        server.end.set()
+        await asyncio.wait([task], timeout=SHUTDOWN_SECONDS)
+        task.cancel()
+        await asyncio.gather(task, up, return_exceptions=True)
+        listener.close()
+
+
 def _protocol(limits: Limits) -> type[asyncio.Protocol]:
     """HTTP with limits on the time that headers may take and that a client may read nothing."""
 

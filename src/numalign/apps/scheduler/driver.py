@@ -8,12 +8,11 @@ and conditions are told behind them; if the API server cannot keep up, the oldes
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import time
 import uuid
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -97,20 +96,22 @@ class Scheduler:
         self._to_tell: deque[SetCondition | TellEvent] = deque(maxlen=TOLD_WAITING_MAX)
         self._told = asyncio.Event()
         self._troubles: dict[str, str] = {}
-        self._instance = f"{state.name}-{socket.gethostname()}-{os.getpid()}"[:128]
+        self._may_lead = False
+        self._led = asyncio.Event()
+        self.instance = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
 
     # The loop.
 
-    async def run(self, leadership: AsyncIterator[bool] | None = None) -> None:
-        """Follows the cluster until cancelled; without ``leadership`` it always leads."""
-        works: list[Coroutine[Any, Any, None]] = [
+    async def run(self) -> None:
+        """Follows the cluster until cancelled."""
+        works: list[Coroutine[None, None, None]] = [
             self._follow(PODS, pod_from_json, _pod_event, fields=LIVE_PODS),
             self._follow(HOSTS, host_from_json, _host_event),
             self._follow(NRTS, self._topology, _topology_event),
         ]
         if not self._options.is_extender:
             works.append(self._turns())
-            works.append(self._lead(leadership))
+            works.append(self._take_leads())
             works += [self._tell() for _ in range(TELLERS)]
         async with asyncio.TaskGroup() as group:
             for work in works:
@@ -165,16 +166,23 @@ class Scheduler:
             log.warning("topology_problem", host=found.topology.name, problem=problem)
         return found.topology
 
-    async def _lead(self, leadership: AsyncIterator[bool] | None) -> None:
-        if leadership is None:
-            self.handle(LeadershipChanged(is_leading=True, now=time.monotonic()))
-            return
-        async for is_leading in leadership:
-            log.info("leadership_changed", is_leading=is_leading, instance=self._instance)
-            self.metrics.leading.set(int(is_leading))
-            if is_leading:
-                await self._catch_up()
-            self.handle(LeadershipChanged(is_leading, time.monotonic()))
+    def lead(self, is_leading: bool) -> None:  # noqa: FBT001 - what an election tells
+        """Whether this replica may bind from now on."""
+        log.info("leadership_changed", is_leading=is_leading, instance=self.instance)
+        self.metrics.leading.set(int(is_leading))
+        self._may_lead = is_leading
+        if is_leading:
+            self._led.set()
+        else:
+            self.handle(LeadershipChanged(is_leading=False, now=time.monotonic()))
+
+    async def _take_leads(self) -> None:
+        while True:
+            await self._led.wait()
+            self._led.clear()
+            await self._catch_up()
+            if self._may_lead:
+                self.handle(LeadershipChanged(is_leading=True, now=time.monotonic()))
 
     async def _catch_up(self) -> None:
         """What the leader before us bound must be known here before we bind anything."""
@@ -308,7 +316,7 @@ class Scheduler:
                         note=effect.note,
                         is_warning=effect.is_warning,
                         controller=self.state.name,
-                        instance=self._instance,
+                        instance=self.instance,
                         now=now,
                     )
                     await self._api.create(scheduling_bodies.EVENTS, body, pod.namespace)
