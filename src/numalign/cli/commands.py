@@ -50,6 +50,11 @@ GROUPS: Final[tuple[tuple[str, tuple[Entry, ...]], ...]] = (
                 "Say whether pods would be admitted, and where they would sit.",
             ),
             Entry(
+                "explain",
+                "numalign.cli.explain",
+                "Say why pods are admitted or refused, and what would make them fit.",
+            ),
+            Entry(
                 "replay",
                 "numalign.cli.replay",
                 "Take up a host's state files as its kubelet would after a restart.",

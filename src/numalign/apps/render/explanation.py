@@ -1,0 +1,255 @@
+"""An explanation for people: the sentence, the facts, the hints, the host and what would help.
+
+Works on the plain values of ``core.explain_view``, so that the command line draws what an agent
+sends just as what it found out itself. Every part but the sentence may be missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from numalign.apps.render.columns import columns
+from numalign.apps.render.text import Line, Span, Tone, line, wrap
+from numalign.core.sets import format_list, mask_of, parse_list
+from numalign.core.sizes import human
+
+CELLS_MAX: Final = 64  # CPUs of a node that are drawn one by one
+_BAR: Final = 10  # cells of a memory bar
+_CELLS: Final = {"preferred": "preferred", "possible": "possible", None: "-"}
+MARKS: Final = (("pod", "P", Tone.CPU), ("others", "#", Tone.PLAIN), ("reserved", "R", Tone.DIM))
+LEGEND: Final = "P this pod   # other pods   R reserved   . free; one mark is one CPU"
+
+View = Mapping[str, Any]
+
+
+def render(answer: View, *, width: int = 100) -> list[Line]:
+    """All that an answer holds, as lines."""
+    lines = sentence(answer, width)
+    parts = (
+        ("", facts(answer, width)),
+        ("hints (node sets against resources)", hints(answer.get("hints"), width)),
+        ("placement", placements(answer.get("placements") or (), width)),
+        (
+            "estimated reach (firmware distances, 10 = local; not measured)",
+            costs(answer.get("costs") or (), width),
+        ),
+        ("host", host_map(answer.get("map") or ())),
+        ("what would let it in (each tried on this host)", changes(answer, width)),
+        ("largest that still fits", shapes(answer.get("shapes") or (), width)),
+    )
+    for title, part in parts:
+        if part:
+            lines.append(line(""))
+            if title:
+                lines.append(line(title, Tone.TITLE))
+            lines += part
+    return lines
+
+
+def sentence(answer: View, width: int) -> list[Line]:
+    """The answer in one sentence, and the kubelet's own words for it."""
+    tone = Tone.TITLE if answer["admitted"] else Tone.WARNING
+    lines = wrap((Span(answer["sentence"], tone),), width, prose=True)
+    if answer.get("reason"):
+        said = f"The kubelet's words: {answer['reason']}: {answer['message']}"
+        lines += wrap((Span(said, Tone.DIM),), width, prose=True)
+    return lines
+
+
+def facts(answer: View, width: int) -> list[Line]:
+    """Where it failed and what else is known."""
+    lines: list[Line] = []
+    if not answer["admitted"]:
+        where = f"container {answer['container']}" if answer.get("container") else "the whole pod"
+        spans = [Span("failed at ", Tone.DIM), Span(answer["step"]), Span(f" of {where}")]
+        if answer.get("provider"):
+            spans.append(Span(f", {answer['provider']}"))
+        if answer.get("resources"):
+            spans.append(Span(f", {' and '.join(answer['resources'])}"))
+        lines += wrap(spans, width, later="  ", prose=True)
+    for fact in answer.get("facts") or ():
+        lines += wrap((Span(fact),), width, first="- ", later="  ", prose=True)
+    return lines
+
+
+def hints(table: View | None, width: int) -> list[Line]:
+    """Node sets against resources."""
+    if table is None:
+        return []
+    lines: list[Line] = []
+    if table["rows"]:
+        rows = [
+            (_nodes(row["nodes"]), *(_CELLS[cell] for cell in row["hints"]))
+            for row in table["rows"]
+        ]
+        lines += columns(("NODES", *table["resources"]), rows, width=width)
+    if table["nowhere"]:
+        lines.append(line(f"nowhere: {', '.join(table['nowhere'])}", Tone.WARNING))
+    if table["anywhere"]:
+        lines.append(line(f"no preference: {', '.join(table['anywhere'])}", Tone.DIM))
+    if not table["complete"]:
+        lines.append(line("there are more, wider sets", Tone.DIM))
+    return lines
+
+
+def _nodes(nodes: Sequence[int]) -> str:
+    return format_list(mask_of(nodes)) or "-"
+
+
+def placements(found: Sequence[View], width: int) -> list[Line]:
+    """What each container gets."""
+    rows = [
+        (
+            one["name"],
+            f"{one['cpus']}" if one["exclusive"] else "shared pool",
+            ", ".join(
+                f"{human(b['sizeBytes'])} {b['type']} on {_nodes(b['nodes'])}"
+                for b in one["memory"]
+            )
+            or "any node",
+            ", ".join(f"{name} {' '.join(ids)}" for name, ids in one["devices"].items()) or "-",
+        )
+        for one in found
+    ]
+    if not rows:
+        return []
+    return columns(
+        ("CONTAINER", "CPUS", "MEMORY", "DEVICES"), rows, width=width, flexible=(1, 2, 3)
+    )
+
+
+def costs(found: Sequence[View], width: int) -> list[Line]:
+    """How far each container reaches."""
+    rows = []
+    for cost in found:
+        reaches = [cost["cpuToMemory"], cost["cpuToDevices"], cost["memoryToDevices"]]
+        if any(reach is not None for reach in reaches):
+            latency = cost["readLatencyNs"]
+            rows.append(
+                (
+                    cost["container"],
+                    *(_reach(reach) for reach in reaches),
+                    "-" if latency is None else f"{latency:g} ns",
+                )
+            )
+    if not rows:
+        return []
+    head = ("CONTAINER", "CPU-MEMORY", "CPU-DEVICES", "MEMORY-DEVICES", "READ LATENCY")
+    return columns(head, rows, width=width, flexible=(1, 2, 3))
+
+
+def _reach(reach: View | None) -> str:
+    if reach is None:
+        return "-"
+    local = f"{round(100 * reach['localShare'])}% local"
+    if reach["meanDistance"] is None:
+        return f"{local}, distances not known"
+    return f"{local}, mean {reach['meanDistance']:g}, worst {reach['worstDistance']}"
+
+
+# The host.
+
+
+def host_map(nodes: Sequence[View]) -> list[Line]:
+    """Each NUMA node in a line: its CPUs, its memory, its devices."""
+    if not nodes:
+        return []
+    per_mark = max(1, -(-max(parse_list(n["cpus"]).bit_count() for n in nodes) // CELLS_MAX))
+    label = max(len(str(node["node"])) for node in nodes)
+    lines = [_node_line(node, label, per_mark) for node in nodes]
+    legend = LEGEND if per_mark == 1 else LEGEND.replace("one CPU", f"{per_mark} CPUs")
+    return [*lines, line(legend, Tone.DIM)]
+
+
+def _node_line(node: View, label: int, per_mark: int) -> Line:
+    spans = [Span(f"node {node['node']:>{label}}  ", Tone.NODE), *_cpu_marks(node, per_mark)]
+    for memory in node["memory"]:
+        spans += _memory_bar(memory)
+    for device in node["devices"]:
+        spans.append(Span(f"  {device['resource']} ", Tone.DIM))
+        spans.append(Span("P" * device["pod"], Tone.CPU))
+        free = device["count"] - device["pod"] - device["others"] - device["unhealthy"]
+        spans.append(Span("#" * device["others"] + "." * free))
+        spans.append(Span("x" * device["unhealthy"], Tone.WARNING))
+    return tuple(spans)
+
+
+def _cpu_marks(node: View, per_mark: int) -> Iterator[Span]:
+    every = list(_ids(node["cpus"]))
+    masks = [(parse_list(node[key]), mark, tone) for key, mark, tone in MARKS]
+    yield Span("[")
+    for start in range(0, len(every), per_mark):
+        group = mask_of(every[start : start + per_mark])
+        for mask, mark, tone in masks:
+            if mask & group:
+                yield Span(mark, tone)
+                break
+        else:
+            yield Span(".", Tone.DIM)
+    yield Span("]")
+
+
+def _ids(text: str) -> Iterator[int]:
+    mask = parse_list(text)
+    return (i for i in range(mask.bit_length()) if mask >> i & 1)
+
+
+def _memory_bar(memory: View) -> list[Span]:
+    total, free = memory["totalBytes"], memory["freeBytes"]
+    if free is None:
+        return [Span(f"  {human(total)}", Tone.DIM)]
+    if not total:
+        return []
+    used = -(-(total - free) * _BAR // total)
+    tone = Tone.CPU if memory["pod"] else Tone.PLAIN
+    kind = "" if memory["type"] == "memory" else f" {memory['type']}"
+    return [
+        Span("  "),
+        Span("=" * used, tone),
+        Span("." * (_BAR - used), Tone.DIM),
+        Span(f" {human(free)} of {human(total)}{kind} free", Tone.DIM),
+        Span(" P" if memory["pod"] else "", Tone.CPU),
+    ]
+
+
+# What would help.
+
+
+def changes(answer: View, width: int) -> list[Line]:
+    """The changes, smallest first."""
+    found = answer.get("changes")
+    if found is None or answer["admitted"]:
+        return []
+    lines: list[Line] = []
+    for number, change in enumerate(found, start=1):
+        first = f"{number:>2}. "
+        lines += wrap((Span(change["text"]),), width, first=first, later="    ", prose=True)
+    if not found:
+        lines.append(line("nothing that was tried"))
+    if not answer.get("complete", True):
+        lines.append(line("The search was stopped; there may be more.", Tone.WARNING))
+    return lines
+
+
+def shapes(found: Sequence[View], width: int) -> list[Line]:
+    """What a pod could still ask for."""
+    if not found:
+        return []
+    kinds = sorted({name for shape in found for name in shape["memory"]}, key=_memory_first)
+    devices = sorted({name for shape in found for name in shape["devices"]})
+    rows = [
+        (
+            _nodes(shape["nodes"]),
+            str(shape["cpus"]),
+            *(human(shape["memory"].get(name, 0)) for name in kinds),
+            *(str(shape["devices"].get(name, 0)) for name in devices),
+        )
+        for shape in found
+    ]
+    head = ("NODES", "CPUS", *(name.upper() for name in kinds), *devices)
+    return columns(head, rows, width=width, right=range(1, len(head)))
+
+
+def _memory_first(name: str) -> tuple[bool, str]:
+    return name != "memory", name
