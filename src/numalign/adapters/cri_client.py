@@ -21,6 +21,7 @@ from numalign.core.sets import CpuSet, NodeSet
 from numalign.wire import cri as wire
 from numalign.wire.cri_values import (
     ContainerSpec,
+    ImageFound,
     Listed,
     Report,
     RuntimeVersion,
@@ -184,11 +185,11 @@ class CriClient:
 
     # Images.
 
-    async def image_id(self, image: str) -> str:
-        """The id of an image; "" if it is not there."""
+    async def image(self, image: str) -> ImageFound | None:
+        """An image; None if it is not there."""
         request = wire.image_request(image)
         data = await self._called(wire.IMAGE_STATUS, request, self._deadlines.ask)
-        return _read(wire.image_id_of, data)
+        return _read(wire.image_of, data)
 
     async def pull(self, image: str) -> str:
         """Fetches an image; its reference."""

@@ -23,6 +23,15 @@ class PodGroups:
     def __init__(self, tree: CgroupTree, mounts: list[Path]) -> None:
         self.tree = tree
         self._mounts = mounts
+        # Where containers are pinned. On a host with both versions a runtime uses v1 alone, so
+        # other hierarchies of ours may lack a container.
+        cpusets = [h for h in tree.hierarchies if "cpuset" in h.controllers]
+        self._cpusets = CgroupTree(cpusets, str(tree.parent))
+
+    @property
+    def kills_as_group(self) -> bool:
+        """Whether the kernel can end all processes of a container together: in cgroup v2."""
+        return any(h.version == 2 and "memory" in h.controllers for h in self.tree.hierarchies)
 
     def parent_of(self, qos: Qos, uid: str) -> str:
         """The group of a pod as a runtime is told it."""
@@ -64,18 +73,18 @@ class PodGroups:
             # containerd takes the id as it is, CRI-O puts its name before it.
             for name in (container_id, f"crio-{container_id}"):
                 group = str(PurePosixPath(pod, name))
-                if any(directory.is_dir() for directory in self.tree.directories(group)):
+                if self._cpusets.exists(group):
                     return group
         return None
 
     def fault(self, uid: str, container_id: str, placing: Placing) -> str:
         """Where the kernel does not have what a runtime was told, in words; "" if it has."""
         group = self.of_container(uid, container_id)
-        if group is None or not self.tree.has_cpuset:
+        if group is None:
             return ""
         try:
-            wrong = self.tree.differences(group, None, placing)
-            effective = self.tree.effective(group)
+            wrong = self._cpusets.differences(group, None, placing)
+            effective = self._cpusets.effective(group)
         except PeerError:  # it has just ended
             return ""
         texts = [f"{d.path}: found {d.found!r}, expected {d.expected!r}" for d in wrong]
@@ -93,7 +102,7 @@ class PodGroups:
             key = one.pod_uid, one.container
             return [Drift(*key, DriftKind.GONE, container_id, "a cgroup", "nothing")]
         try:
-            return process_drift.of_group(self.tree, group, one, [pid] if pid else [])
+            return process_drift.of_group(self._cpusets, group, one, [pid] if pid else [])
         except PeerError:  # it has just ended
             return []
 
@@ -101,8 +110,8 @@ class PodGroups:
         """Moves processes that have left the group of a container back into it."""
         group = self.of_container(uid, container_id)
         if group is not None:
-            for pid in self.tree.outside(group, pids):
-                self.tree.add(group, pid)
+            for pid in self._cpusets.outside(group, pids):
+                self._cpusets.add(group, pid)
 
 
 def mounts(root: Path, mountinfo: str) -> list[Path]:

@@ -31,6 +31,7 @@ from numalign.core.sets import parse_list
 from numalign.wire import cri as wire
 from numalign.wire.cri_values import (
     ContainerSpec,
+    ImageFound,
     Listed,
     PullPolicy,
     Report,
@@ -142,9 +143,9 @@ class CriRuntime:
         image = order.container.image
         if not image:
             raise PostponedError("found no image, expected one", reason="InvalidImageName")
-        image_id = await self.client.image_id(image)
+        found = await self.client.image(image)
         if order.pull is PullPolicy.ALWAYS or (
-            not image_id and order.pull is PullPolicy.IF_MISSING
+            found is None and order.pull is PullPolicy.IF_MISSING
         ):
             pulling = asyncio.create_task(self._pulled(image))
             stopping = asyncio.create_task(known.stopping.wait())
@@ -152,23 +153,24 @@ class CriRuntime:
                 await asyncio.wait({pulling, stopping}, return_when=asyncio.FIRST_COMPLETED)
                 if not pulling.done():
                     raise PeerError("it was stopped while its image was being pulled")
-                image_id = pulling.result()
+                found = pulling.result()
             finally:
                 for task in (pulling, stopping):
                     task.cancel()
                 await asyncio.gather(pulling, stopping, return_exceptions=True)
-        if not image_id:
+        if found is None:
             raise PostponedError(
                 f"the image {image} is not there, and its imagePullPolicy is Never",
                 reason="ErrImageNeverPull",
             )
-        return image_id
+        _check_user(order.container, found)
+        return found.id
 
-    async def _pulled(self, image: str) -> str:
+    async def _pulled(self, image: str) -> ImageFound:
         async with self._pulls:
             try:
                 reference = await self.client.pull(image)
-                return await self.client.image_id(image) or reference
+                return await self.client.image(image) or ImageFound(reference)
             except PeerError as error:
                 text = f"failed to pull the image {image}: {error}"
                 raise PostponedError(text, reason="ErrImagePull") from error
@@ -452,6 +454,17 @@ class CriRuntime:
         with suppress(asyncio.CancelledError):
             await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.client.close()
+
+
+def _check_user(spec: ContainerSpec, image: ImageFound) -> None:
+    security = spec.security
+    is_root = image.is_root if security.user is None else security.user == 0
+    if security.must_not_be_root and is_root is not False:
+        who = "root" if is_root else f"{image.user_name!r}, which may be root"
+        raise PostponedError(
+            f"runAsNonRoot is set, but it would run as {who}; set runAsUser to a number",
+            reason="CreateContainerConfigError",
+        )
 
 
 def _exited(key: Key, attempt: int, report: Report | None) -> Exited:

@@ -36,6 +36,7 @@ LISTEN_DEFAULT = "127.0.0.1:8421"
     epilog=examples(
         "numalign agent --pods /etc/numalign/pods",
         "numalign agent --config kubelet.yaml --listen 127.0.0.1:8421",
+        "numalign agent --runtime cri --cri-socket /run/containerd/containerd.sock",
         "numalign agent --runtime none --machine epyc-2s-nps4 --state-dir /tmp/try",
     )
 )
@@ -47,8 +48,20 @@ def agent(
     ] = None,
     state_dir: StateOption = None,
     runtime: Annotated[
-        str, typer.Option(help="What runs containers: process, or none to decide only.")
+        str,
+        typer.Option(
+            help="What runs containers: process (of this host), cri (containerd or CRI-O), or none "
+            "to decide only."
+        ),
     ] = "process",
+    cri_socket: Annotated[
+        str | None,
+        typer.Option(
+            "--cri-socket",
+            help="Socket of the container runtime. Without it: that of containerd, then of CRI-O.",
+            show_default=False,
+        ),
+    ] = None,
     machine: MachineOption = None,
     listen: ListenOption = LISTEN_DEFAULT,
 ) -> int:
@@ -67,4 +80,5 @@ def agent(
         machine=machine,
         listen=listen,
         ends_pods=False,
+        cri_socket=cri_socket,
     )

@@ -25,7 +25,7 @@ from numalign.web.server import serve
 
 LOCK_NAME: Final = "agent.lock"
 END_SECONDS_MAX: Final = 15.0
-RUNTIMES: Final = ("process", "none")
+RUNTIMES: Final = ("process", "cri", "none")
 
 
 def run_agent(
@@ -37,13 +37,15 @@ def run_agent(
     machine: str | None,
     listen: str,
     ends_pods: bool,
+    cri_socket: str | None = None,
 ) -> int:
     """Runs an agent until it is told to stop; the exit code."""
     if runtime not in RUNTIMES:
         raise ConfigError(f"--runtime: found {runtime!r}, expected one of {', '.join(RUNTIMES)}")
     tcp = address(listen)
     directory = (state_dir or places.state_directory()).absolute()
-    options = Options(directory, pods, config, machine, runtime)
+    socket = None if cri_socket is None else Path(cri_socket.removeprefix("unix://"))
+    options = Options(directory, pods, config, machine, runtime, socket)
     configure_logs()
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:

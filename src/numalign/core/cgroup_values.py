@@ -28,6 +28,8 @@ SHARES_PER_CPU: Final = 1_024
 WEIGHT_MAX: Final = 10_000
 QUOTA_US_MIN: Final = 1_000
 PERIOD_US: Final = 100_000
+OOM_SCORE_GUARANTEED: Final = -997
+OOM_SCORE_MAX: Final = 1_000  # of BestEffort containers
 
 _HUGEPAGES: Final = "hugepages-"
 
@@ -153,6 +155,39 @@ def _hugetlb(requests: Mapping[str, Quantity]) -> dict[int, int]:
             size = Quantity.parse(name.removeprefix(_HUGEPAGES)).value()
             pages[size] = pages.get(size, 0) + amount.value()
     return pages
+
+
+def hugepages_of(container: Container, page_sizes: Iterable[int]) -> dict[int, int]:
+    """The bytes of huge pages that a container may use, for every page size of the host."""
+    return {**dict.fromkeys(page_sizes, 0), **_hugetlb(container.limits)}
+
+
+def oom_score_adj(pod: Pod, container: Container, settings: Settings, memory_bytes: int) -> int:
+    """How early the kernel ends a container when memory runs out (``GetContainerOOMScoreAdjust``).
+
+    A Burstable container that asks for more of the host's memory is ended later. A sidecar goes no
+    earlier than the smallest app container of its pod.
+    """
+    qos = qos_class(pod, settings)
+    if qos is Qos.GUARANTEED:
+        return OOM_SCORE_GUARANTEED
+    if qos is Qos.BEST_EFFORT:
+        return OOM_SCORE_MAX
+    score = _oom_score(pod, container, settings, memory_bytes)
+    if container.is_restartable and pod.containers:
+        apps = [_value(app.requests.get("memory")) for app in pod.containers]
+        score = min(score, OOM_SCORE_MAX - OOM_SCORE_MAX * min(apps) // memory_bytes)
+    return max(OOM_SCORE_MAX + OOM_SCORE_GUARANTEED, min(score, OOM_SCORE_MAX - 1))
+
+
+def _oom_score(pod: Pod, container: Container, settings: Settings, memory_bytes: int) -> int:
+    asked = _value(container.requests.get("memory"))
+    if pod.has_pod_level_resources and settings.gate("PodLevelResources"):
+        # What the pod has beyond its containers' own requests counts for all of them alike.
+        whole = _value((pod.requests or {}).get("memory"))
+        own = sum(_value(app.requests.get("memory")) for app in pod.containers)
+        asked += max(0, whole - own) // max(1, len(pod.containers))
+    return OOM_SCORE_MAX - OOM_SCORE_MAX * asked // memory_bytes
 
 
 def limits_of_qos(qos: Qos, pods: Iterable[Pod], settings: Settings) -> Limits:

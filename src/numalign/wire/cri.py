@@ -18,6 +18,7 @@ from numalign.core.sets import CpuSet, NodeSet
 from numalign.wire._generated import cri_v1_pb2 as v1
 from numalign.wire.cri_values import (
     ContainerSpec,
+    ImageFound,
     Listed,
     Namespaces,
     Report,
@@ -26,6 +27,7 @@ from numalign.wire.cri_values import (
     RuntimeVersion,
     Sandbox,
     SandboxSpec,
+    Seccomp,
     Security,
 )
 
@@ -181,7 +183,14 @@ def _security(found: Security, namespaces: Namespaces) -> v1.LinuxContainerSecur
         supplemental_groups=found.groups,
         readonly_rootfs=found.read_only_root,
         no_new_privs=found.no_new_privileges,
+        seccomp=_profile(found.seccomp),
     )
+
+
+def _profile(seccomp: Seccomp | None) -> v1.SecurityProfile | None:
+    if seccomp is None:
+        return None
+    return v1.SecurityProfile(profile_type=v1.SecurityProfile.ProfileType.Name(seccomp))
 
 
 def placing_request(container_id: str, cpus: CpuSet | None, mems: NodeSet | None) -> bytes:
@@ -335,10 +344,14 @@ def event_id_of(data: bytes) -> str:
     return _parsed(v1.ContainerEventResponse, data).container_id
 
 
-def image_id_of(data: bytes) -> str:
-    """The id in an ImageStatusResponse; "" if the image is not there."""
+def image_of(data: bytes) -> ImageFound | None:
+    """The image in an ImageStatusResponse; None if it is not there."""
     found = _parsed(v1.ImageStatusResponse, data)
-    return found.image.id if found.HasField("image") else ""
+    if not found.HasField("image"):
+        return None
+    image = found.image
+    user = image.uid.value if image.HasField("uid") else None
+    return ImageFound(image.id, user, image.username)
 
 
 def pulled_of(data: bytes) -> str:

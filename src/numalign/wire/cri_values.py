@@ -22,6 +22,13 @@ class Propagation(IntEnum):
     BOTH_WAYS = 2
 
 
+class Seccomp(IntEnum):
+    """Which system calls a container may make."""
+
+    RUNTIME_DEFAULT = 0
+    UNCONFINED = 1
+
+
 class RunStatus(IntEnum):
     """How far a container is, in the runtime's words."""
 
@@ -56,6 +63,8 @@ class Security:
     no_new_privileges: bool = False
     capabilities_added: tuple[str, ...] = ()
     capabilities_dropped: tuple[str, ...] = ()
+    must_not_be_root: bool = False  # not for the runtime: checked before
+    seccomp: Seccomp | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +146,22 @@ class RuntimeVersion:
     name: str
     version: str
     api_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFound:
+    """An image that is there, and as whom it runs; neither user nor name: as root."""
+
+    id: str
+    user: int | None = None
+    user_name: str = ""
+
+    @property
+    def is_root(self) -> bool | None:
+        """Whether it runs as root; None if only the image's own files could tell."""
+        if self.user is not None:
+            return self.user == 0
+        return None if self.user_name else True
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,52 @@ class EnvVar(msgspec.Struct, omit_defaults=True):
     valueFrom: Any = None  # noqa: N815
 
 
+class VolumeMount(msgspec.Struct, omit_defaults=True):
+    """Where a volume of the pod is seen in a container."""
+
+    name: str
+    mountPath: str  # noqa: N815
+    readOnly: bool = False  # noqa: N815
+    subPath: str = ""  # noqa: N815
+    subPathExpr: str = ""  # noqa: N815
+    mountPropagation: str = ""  # noqa: N815
+
+
+class Capabilities(msgspec.Struct, omit_defaults=True):
+    """What a container may do beside the runtime's own list, or not of it."""
+
+    add: list[str] | None = None
+    drop: list[str] | None = None
+
+
+class SeccompProfile(msgspec.Struct, omit_defaults=True):
+    """Which system calls are let through."""
+
+    type: str
+    localhostProfile: str = ""  # noqa: N815
+
+
+class SecurityContext(msgspec.Struct, omit_defaults=True):
+    """What a container, or by default all containers of a pod, may do.
+
+    The last three are only known so that a container that asks for them is not run without.
+    """
+
+    privileged: bool = False
+    runAsUser: int | None = None  # noqa: N815
+    runAsGroup: int | None = None  # noqa: N815
+    runAsNonRoot: bool | None = None  # noqa: N815
+    readOnlyRootFilesystem: bool = False  # noqa: N815
+    allowPrivilegeEscalation: bool | None = None  # noqa: N815
+    capabilities: Capabilities | None = None
+    supplementalGroups: list[int] | None = None  # noqa: N815 of a pod
+    fsGroup: int | None = None  # noqa: N815 of a pod
+    seccompProfile: SeccompProfile | None = None  # noqa: N815
+    appArmorProfile: Any = None  # noqa: N815
+    seLinuxOptions: Any = None  # noqa: N815
+    procMount: str = ""  # noqa: N815
+
+
 class ContainerRecord(msgspec.Struct, omit_defaults=True):
     """One container of a pod."""
 
@@ -38,6 +84,32 @@ class ContainerRecord(msgspec.Struct, omit_defaults=True):
     env: list[EnvVar] | None = None
     resources: Resources | None = None
     restartPolicy: str | None = None  # noqa: N815
+    # For container runtimes; a plain process has none of it.
+    imagePullPolicy: str = ""  # noqa: N815
+    volumeMounts: list[VolumeMount] | None = None  # noqa: N815
+    securityContext: SecurityContext | None = None  # noqa: N815
+
+
+class HostPath(msgspec.Struct, omit_defaults=True):
+    """A file or directory of the host."""
+
+    path: str
+    type: str = ""
+
+
+class EmptyDir(msgspec.Struct, omit_defaults=True):
+    """A directory that lives as long as its pod."""
+
+    medium: str = ""
+    sizeLimit: str | int | None = None  # noqa: N815
+
+
+class Volume(msgspec.Struct, omit_defaults=True):
+    """A volume; of all kinds only two need no cluster."""
+
+    name: str
+    hostPath: HostPath | None = None  # noqa: N815
+    emptyDir: EmptyDir | None = None  # noqa: N815
 
 
 class Metadata(msgspec.Struct, omit_defaults=True):
@@ -63,6 +135,13 @@ class PodSpec(msgspec.Struct, omit_defaults=True):
     terminationGracePeriodSeconds: int | None = None  # noqa: N815
     nodeName: str = ""  # noqa: N815
     priority: int | None = None
+    # For container runtimes; a plain process has none of it.
+    hostNetwork: bool = False  # noqa: N815
+    hostPID: bool = False  # noqa: N815
+    hostIPC: bool = False  # noqa: N815
+    shareProcessNamespace: bool = False  # noqa: N815
+    volumes: list[Volume] | None = None
+    securityContext: SecurityContext | None = None  # noqa: N815
 
 
 class PodStatusRecord(msgspec.Struct, omit_defaults=True):

@@ -137,6 +137,9 @@ def _container_faults(container: ContainerRecord, seen: set[str]) -> Iterator[st
         yield f"{where}: found twice, expected every name once"
     if container.restartPolicy not in {None, "Always"}:
         yield f"{where}: restartPolicy: found {container.restartPolicy!r}, expected 'Always'"
+    if container.imagePullPolicy not in {"", "Always", "IfNotPresent", "Never"}:
+        policy = container.imagePullPolicy
+        yield f"{where}: imagePullPolicy: found {policy!r}, expected Always, IfNotPresent or Never"
     yield from _resource_faults(where, container.resources)
 
 

@@ -94,7 +94,7 @@ class _Spec(PodSpec):
     affinity: _Affinity | None = None
     tolerations: list[_Toleration] | None = None
     topologySpreadConstraints: list[_Spread] | None = None  # noqa: N815
-    volumes: list[dict[str, Any]] | None = None
+    volumes: list[dict[str, Any]] | None = None  # type: ignore[assignment] # here of every kind
     resourceClaims: list[Any] | None = None  # noqa: N815
     hostNetwork: bool = False  # noqa: N815
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from numalign.adapters.cgroups import Placing
 from numalign.adapters.process_records import RunSpec
-from numalign.adapters.processes import Exited, Expected, ProcessRuntime, Running
+from numalign.adapters.processes import Drift, Exited, Expected, ProcessRuntime, Running
 from numalign.apps.agent.events import PinContainer, StartContainer
 from numalign.apps.agent.model import AgentPod
 from numalign.core.cgroup_values import (
@@ -60,7 +60,7 @@ class Processes:
         return started.pid
 
     def _spec(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> RunSpec:
-        record = next(r for r in _records(pod) if r.name == effect.container)
+        record = next(r for r in records_of(pod) if r.name == effect.container)
         container = next(c for c in pod.pod.in_order if c.name == effect.container)
         own = [exclusive_cpus(pod.pod, c, self._settings) > 0 for c in pod.pod.in_order]
         is_own = exclusive_cpus(pod.pod, container, self._settings) > 0
@@ -92,7 +92,7 @@ class Processes:
         """Moves running containers; those that are just ending are passed over."""
         running = set(self.runtime.running())
         placings = {
-            (e.uid, e.container): Placing(CpuSet(e.cpus), _nodes(e))
+            (e.uid, e.container): Placing(CpuSet(e.cpus), nodes_of(e))
             for e in effects
             if (e.uid, e.container) in running
         }
@@ -115,14 +115,10 @@ class Processes:
     async def mend(self, effects: Sequence[PinContainer]) -> list[str]:
         """What is not as it should be, one line each, and mended."""
         expected = [
-            Expected(pod_uid=e.uid, container=e.container, cpus=CpuSet(e.cpus), mems=_nodes(e))
+            Expected(pod_uid=e.uid, container=e.container, cpus=CpuSet(e.cpus), mems=nodes_of(e))
             for e in effects
         ]
-        return [
-            f"{d.container} of pod {d.pod_uid}: {d.kind} {d.where}: found {d.found}, "
-            f"expected {d.expected}"
-            for d in self.runtime.repair(expected)
-        ]
+        return [drift_text(drift) for drift in self.runtime.repair(expected)]
 
     def quiet(self, uid: str) -> None:
         """Nothing is left of processes that have ended but their records."""
@@ -139,11 +135,19 @@ class Processes:
         return self._logs / uid / f"{container}.log"
 
 
-def _nodes(effect: PinContainer) -> NodeSet | None:
+def drift_text(d: Drift) -> str:
+    """One difference in words."""
+    where = f"{d.container} of pod {d.pod_uid}: {d.kind} {d.where}"
+    return f"{where}: found {d.found}, expected {d.expected}"
+
+
+def nodes_of(effect: PinContainer) -> NodeSet | None:
+    """The NUMA nodes of a pin as a set; None: leave them."""
     return None if effect.nodes is None else NodeSet(effect.nodes)
 
 
-def _records(pod: AgentPod) -> Iterable[ContainerRecord]:
+def records_of(pod: AgentPod) -> Iterable[ContainerRecord]:
+    """All containers of a pod as they were given, init containers first."""
     spec = pod.record.spec
     return [*(spec.initContainers or ()), *(spec.containers or ())]
 

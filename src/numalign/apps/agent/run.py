@@ -13,8 +13,9 @@ from typing import Any, Final, TypedDict
 
 import structlog
 
-from numalign.adapters import discovery, places
+from numalign.adapters import cri_groups, discovery, places
 from numalign.adapters.cgroups import CgroupTree
+from numalign.adapters.cri_runtime import OOM_KILLED, CriRuntime
 from numalign.adapters.device_plugins import DevicePlugins
 from numalign.adapters.manifests import ManifestDirectory
 from numalign.adapters.plugin_watcher import PluginWatcher
@@ -23,6 +24,7 @@ from numalign.adapters.processes import Exited, ProcessRuntime
 from numalign.adapters.state_files import StateDirectory
 from numalign.apps.agent import processes, saved
 from numalign.apps.agent.config import PODS_MAX, AgentConfig, load
+from numalign.apps.agent.containers import Containers, connected
 from numalign.apps.agent.driver import Agent, Runtime
 from numalign.apps.agent.events import (
     ContainerExited,
@@ -82,7 +84,8 @@ class Options:
     pods_dir: Path | None = None
     config: Path | None = None
     machine: str | None = None
-    runtime: str = "process"  # or none: decide only
+    runtime: str = "process"  # or cri: a container runtime; or none: decide only
+    cri_socket: Path | None = None  # None: the usual ones
     cgroup_root: Path = Path("/sys/fs/cgroup")
     host_name: str = field(default_factory=lambda: os.uname().nodename)
 
@@ -93,7 +96,7 @@ class Parts:
 
     agent: Agent
     kubelet: KubeletConfig
-    runtime: ProcessRuntime | None
+    runtime: ProcessRuntime | CriRuntime | None
     plugins: DevicePlugins
     watcher: PluginWatcher
     pod_resources: PodResources
@@ -145,7 +148,7 @@ async def assembled(options: Options, now: Callable[[], float] = time.time) -> P
     setup = replace(setup, runs_processes=options.runtime == "process")
     files = StateDirectory(options.state_dir)
     files.prepare()
-    runtime, bridge = _runtime(options, config, setup, kubelet)
+    runtime, bridge = await _runtime(options, config, setup, kubelet)
     running, ended = processes.split(await runtime.adopt()) if runtime else ([], [])
     state, effects = recovered(
         setup,
@@ -155,6 +158,9 @@ async def assembled(options: Options, now: Callable[[], float] = time.time) -> P
         now=now(),
     )
     state = _with_declared(setup, state, now())
+    if isinstance(runtime, CriRuntime):
+        for uid in await runtime.pods() - state.pods.keys():
+            bridge.forget(uid)  # nobody asks for it any more
     agent: Agent
 
     def told(event: PluginEvent) -> None:
@@ -192,22 +198,35 @@ def _manifests(options: Options) -> ManifestDirectory | None:
     return ManifestDirectory(options.pods_dir, options.host_name)
 
 
-def _runtime(
+async def _runtime(
     options: Options, config: AgentConfig, setup: AgentSetup, kubelet: KubeletConfig
-) -> tuple[ProcessRuntime | None, Runtime]:
+) -> tuple[ProcessRuntime | CriRuntime | None, Runtime]:
     logs = options.state_dir / "logs"
     if options.runtime == "none":
         return None, DecideOnly(logs)
     quota = QuotaRule(
         enforced=kubelet.cpu_cfs_quota, period_us=kubelet.cpu_cfs_quota_period_ns // 1000
     )
+    settings, info = setup.host.settings, setup.host.info
+    if options.runtime == "cri":
+        found = await _containers(options, config)
+        return found, Containers(found, settings, info, options.state_dir, quota)
     try:
         runtime = ProcessRuntime(options.state_dir, _cgroups(options, config))
     except PeerError as error:
         log.warning("no_cgroups", error=str(error))
         runtime = ProcessRuntime(options.state_dir, None)
-    bridge = processes.Processes(runtime, setup.host.settings, logs, quota)
+    bridge = processes.Processes(runtime, settings, logs, quota)
     return runtime, bridge
+
+
+async def _containers(options: Options, config: AgentConfig) -> CriRuntime:
+    tree = _cgroups(options, config)
+    if tree is None or not tree.has_cpuset:
+        what = "root" if tree is None else f"a cpuset controller below {options.cgroup_root}"
+        raise ConfigError(f"--runtime cri: pods are kept in cgroups of their own; needs {what}")
+    mounts = cri_groups.mounts(options.cgroup_root, Path("/proc/self/mountinfo").read_text())
+    return await connected(options.cri_socket, tree, mounts, options.state_dir)
 
 
 def _cgroups(options: Options, config: AgentConfig) -> CgroupTree | None:
@@ -346,8 +365,13 @@ async def _stopped(parts: Parts, tasks: list[asyncio.Task[Any]]) -> None:
     await parts.watcher.stop()
     await parts.plugins.stop()
     await parts.pod_resources.stop()
-    if parts.runtime is not None:
-        parts.runtime.close()
+    match parts.runtime:
+        case ProcessRuntime() as runtime:
+            runtime.close()
+        case CriRuntime() as runtime:
+            await runtime.close()
+        case None:
+            pass
 
 
 async def _watched(parts: Parts) -> None:
@@ -398,6 +422,7 @@ async def _ended(parts: Parts) -> None:
                 ended.code,
                 time.time(),
                 message,
+                OOM_KILLED if ended.oom_killed else "",
             )
         )
 
