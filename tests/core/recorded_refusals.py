@@ -61,34 +61,30 @@ class _Watched(Replay):
         return decision
 
 
-def _lines(path):
-    with gzip.open(path, "rt") as stream:
-        for text in stream:
-            yield json.loads(text)
-
-
-def refusals(every=1, files=FILES):
-    """(name, Situation, Pod, Rejected) of every n-th refusal; n = 1: of all."""
-    number = 0
+def refusals(part=0, parts=1, files=FILES):
+    """(name, Situation, Pod, Rejected) of all refusals in every ``parts``-th scenario."""
     for path, version in files:
-        for line in _lines(path):
-            try:
-                replay = _Watched(line["scenario"], version)
-            except StartError:
-                continue
-            machine = machine_of(replay.host.info)
-            for step_number, step in enumerate(line["scenario"]["steps"]):
-                replay.refused = []
-                try:
-                    replay.step(step)
-                except StartError:
-                    break
-                for before, pod, decision in replay.refused:
-                    number += 1
-                    if number % every == 0:
-                        name = f"{version} {line['scenario']['id']} step {step_number}"
-                        situation = Situation(machine, replay.host, before, totals_for(before, pod))
-                        yield name, situation, pod, decision
+        with gzip.open(path, "rt") as stream:
+            for number, text in enumerate(stream):
+                if number % parts == part:
+                    yield from _of_scenario(json.loads(text)["scenario"], version)
+
+
+def _of_scenario(scenario, version):
+    try:
+        replay = _Watched(scenario, version)
+    except StartError:
+        return
+    machine = machine_of(replay.host.info)
+    for number, step in enumerate(scenario["steps"]):
+        replay.refused = []
+        try:
+            replay.step(step)
+        except StartError:
+            return
+        for before, pod, decision in replay.refused:
+            situation = Situation(machine, replay.host, before, totals_for(before, pod))
+            yield f"{version} {scenario['id']} step {number}", situation, pod, decision
 
 
 __all__ = ["machine_of", "prefer_lowest", "refusals"]
