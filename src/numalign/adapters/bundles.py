@@ -15,7 +15,7 @@ from numalign.core.machine import Machine
 from numalign.wire import bundle
 from numalign.wire.bundle import ABOUT, MACHINE, Bundle
 
-FILES_MAX = 500_000
+FILES_MAX = 1_000
 BYTES_MAX = 256 * 1024 * 1024
 
 
@@ -60,7 +60,7 @@ def machine_of(found: Bundle, source: str) -> Machine:
             return machine_yaml.load(form.decode(), f"{source}: {MACHINE}")
         except UnicodeDecodeError as exc:
             raise WireError(f"{source}: {MACHINE}: found no text. Capture the host again.") from exc
-    return read_machine(MappingTree(found.machine_files, source=source), found.about.host)
+    return read_machine(MappingTree(found.kernel_files(source), source=source), found.about.host)
 
 
 def _directory_files(root: Path, source: str) -> dict[str, bytes]:

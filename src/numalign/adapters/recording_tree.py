@@ -38,13 +38,12 @@ class RecordingTree:
             self._seen.add(path)
         return found
 
-    def files(self) -> dict[str, bytes]:
+    def files(self) -> dict[str, str]:
         """Files that give a reader the same answers; empty ones for names alone."""
-        found = {path: text.encode() for path, text in self._texts.items()}
         directories = {
             path[:end]
-            for path in [*found, *self._seen]
+            for path in [*self._texts, *self._seen]
             for end in (i for i, letter in enumerate(path) if letter == "/")
         }
-        bare = self._seen - found.keys() - directories
-        return found | dict.fromkeys(bare, b"")
+        bare = self._seen - self._texts.keys() - directories
+        return self._texts | dict.fromkeys(bare, "")

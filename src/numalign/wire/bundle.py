@@ -5,7 +5,8 @@
     state/NAME             the three state files, byte for byte
     pods.json              a v1.PodList: names, uids and resources
     pod-resources.json     what the PodResources API answered
-    sys/, proc/            the kernel's files that show the machine; or machine.json
+    kernel-files.json      the files of sysfs and procfs that show the machine, path -> text;
+                           or machine.json for one that was not read from a kernel
 
 See docs/reference/bundle.md.
 """
@@ -35,6 +36,7 @@ CONFIG: Final = "kubelet-config.json"
 PODS: Final = "pods.json"
 POD_RESOURCES: Final = "pod-resources.json"
 MACHINE: Final = "machine.json"
+KERNEL_FILES: Final = "kernel-files.json"
 STATE_FILES: Final = tuple(
     module.FILE_NAME for module in (cpu_checkpoint, memory_checkpoint, device_checkpoint)
 )
@@ -67,7 +69,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_un
     names: dict[str, str] = {}  # uid -> namespace/name
     devices: dict[str, tuple[DeviceRecord, ...]] | None = None
     notes: tuple[str, ...] = ()
-    members: dict[str, int] = {}  # path -> bytes, without those of the machine
+    members: dict[str, int] = {}  # path -> bytes, all others
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +85,10 @@ class Bundle:
         found = {name: self.files.get(f"state/{name}") for name in STATE_FILES}
         return {name: data for name, data in found.items() if data is not None}
 
-    @property
-    def machine_files(self) -> dict[str, bytes]:
-        """The kernel's files."""
-        return {path: data for path, data in self.files.items() if _is_machines(path)}
+    def kernel_files(self, source: str) -> dict[str, str]:
+        """The files of sysfs and procfs."""
+        data = self.files.get(KERNEL_FILES)
+        return {} if data is None else _typed(data, dict[str, str], f"{source}: {KERNEL_FILES}")
 
     def devices(self) -> dict[str, tuple[Device, ...]] | None:
         """What plugins report, where that was told outright."""
@@ -124,18 +126,19 @@ def pod_resources(view: View) -> bytes:
     return msgspec.json.encode(view)
 
 
+def kernel_files(files: Mapping[str, str]) -> bytes:
+    """The member with the files of sysfs and procfs; one, since thousands take long to unpack."""
+    return msgspec.json.encode(dict(sorted(files.items())))
+
+
 def document(content: Mapping[str, object]) -> bytes:
     """Plain values as the text of a member, for people to read too."""
     return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
 
 
-def _is_machines(path: str) -> bool:
-    return path.startswith(("sys/", "proc/"))
-
-
 def packed(bundle: Bundle) -> bytes:
     """The bytes of a bundle: the same content gives the same bytes."""
-    sizes = {p: len(d) for p, d in sorted(bundle.files.items()) if not _is_machines(p)}
+    sizes = {path: len(data) for path, data in sorted(bundle.files.items())}
     about = msgspec.structs.replace(bundle.about, members=sizes)
     text = document(msgspec.to_builtins(about))
     stream = io.BytesIO()
@@ -186,10 +189,9 @@ def bundle_of(files: Mapping[str, bytes], source: str) -> Bundle:
                 f"{source}: {path}: found {len(files[path])} bytes, expected {size}. Capture the "
                 "host again."
             )
-    listed = {p: d for p, d in files.items() if p in about.members or _is_machines(p)}
-    if MACHINE not in listed and not any(_is_machines(path) for path in listed):
-        raise WireError(f"{source}: found no machine in it, expected sys/ or {MACHINE}.")
-    return Bundle(about, listed)
+    if MACHINE not in about.members and KERNEL_FILES not in about.members:
+        raise WireError(f"{source}: found neither {KERNEL_FILES} nor {MACHINE} in it.")
+    return Bundle(about, {path: files[path] for path in about.members})
 
 
 def _typed(data: bytes, kind: type[T], where: str) -> T:

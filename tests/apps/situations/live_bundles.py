@@ -70,7 +70,7 @@ def _steps(record: dict) -> Iterator[Moment]:
 
 def bundle_of(record, state, active, pods_complete=True) -> Bundle:
     version = Version(record["kubernetes"].rpartition(".")[0])
-    files = {path.lstrip("/"): text.encode() for path, text in record["machine"].items()}
+    files = {bundle.KERNEL_FILES: bundle.kernel_files(record["machine"])}
     files |= {f"state/{name}": text.encode() for name, text in state.items()}
     files[bundle.CONFIG] = bundle.document(reduced(record["config"]))
     files[bundle.POD_RESOURCES] = bundle.pod_resources(View((), allocatable(record)))

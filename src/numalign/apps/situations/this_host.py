@@ -87,7 +87,7 @@ def captured(
     view = _pod_resources(directory, places, notes)
     records = tuple(pods) or _static_pods(places, document, notes)
     names = kubelet_process.pod_names(places.under_root(_logs(document)))
-    files = dict(tree.files())
+    files = {bundle.KERNEL_FILES: bundle.kernel_files(tree.files())}
     files |= {f"state/{name}": data for name, data in state.items()}
     if document:
         files[bundle.CONFIG] = bundle.document(reduced(document))
