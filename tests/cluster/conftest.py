@@ -1,0 +1,42 @@
+"""A real control plane for all tests of the cluster, and what they need on it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from tests.real.control_plane import ControlPlane, control_plane
+from tests.real.kubernetes import MissingError
+
+from numalign.wire import crd
+
+SYSTEM = "numalign-system"
+
+
+@pytest.fixture(scope="session")
+def plane(tmp_path_factory) -> ControlPlane:
+    """One control plane without a scheduler; it is started where a test asks for one."""
+    try:
+        with control_plane(tmp_path_factory.mktemp("plane"), has_scheduler=False) as found:
+            found.apply(crd.text())
+            found.kubectl("wait", "--for=condition=Established", f"crd/{crd.NAME}", "--timeout=20s")
+            found.kubectl("create", "namespace", SYSTEM)
+            yield found
+    except MissingError as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture
+def until():
+    """Waits until something is true, for a bounded time."""
+
+    def wait(is_true, seconds: float = 20.0, what: str = ""):
+        deadline = time.monotonic() + seconds
+        while True:
+            found = is_true()
+            if found:
+                return found
+            assert time.monotonic() < deadline, f"still not so after {seconds} s: {what or is_true}"
+            time.sleep(0.1)
+
+    return wait
