@@ -84,11 +84,12 @@ class _Known:
 
 
 class CriRuntime:
-    """Runs containers in a runtime; ``owner`` tells ours from those of others."""
+    """Runs containers in a runtime of this name; ``owner`` tells ours from those of others."""
 
     def __init__(
         self,
         client: CriClient,
+        name: str,
         groups: PodGroups,
         owner: str,
         *,
@@ -96,6 +97,7 @@ class CriRuntime:
         notes: tuple[str, ...] = (),
     ) -> None:
         self.client = client
+        self.name = name
         self.groups = groups
         self.notes = notes
         self._log_path = log_path
@@ -112,8 +114,11 @@ class CriRuntime:
 
     # Starting.
 
-    async def start(self, order: Order) -> Running:
-        """Starts a container; PostponedError while its image or the runtime is not there."""
+    async def start(self, order: Order) -> tuple[Running, str]:
+        """Starts a container and gives its id too.
+
+        PostponedError while its image or the runtime is not there.
+        """
         uid, name = order.key
         if order.key in self._known:
             raise PeerError(f"container {name} of pod {uid} runs already")
@@ -136,7 +141,7 @@ class CriRuntime:
             self._known.pop(order.key, None)
             raise
         self._watch.hint()
-        return running
+        return running, known.id
 
     async def _image(self, order: Order, known: _Known) -> str:
         """The id of the image, fetched if that is wanted; nobody waits once it shall stop."""
@@ -216,7 +221,8 @@ class CriRuntime:
         found = await self.client.sandboxes(self._labels_of(spec.uid))
         for one in found:
             if one.is_ready:
-                return one.id, replace(spec, attempt=one.attempt, labels=labels)
+                host = replace(spec.namespaces, host_network=one.host_network)
+                return one.id, replace(spec, attempt=one.attempt, labels=labels, namespaces=host)
         for one in found:
             await self.client.remove_sandbox(one.id)
         attempt = 1 + max((one.attempt for one in found), default=-1)
@@ -226,6 +232,10 @@ class CriRuntime:
             log.warning("host_network_given", pod=spec.name, uid=spec.uid, error=fault)
             host = replace(spec.namespaces, host_network=True)
             spec = replace(spec, namespaces=host, hostname="")
+        if spec.namespaces.host_network:
+            # Said with the sandbox, since its later containers must be told the same.
+            annotations = {**spec.annotations, wire.HOST_NETWORK: "true"}
+            spec = replace(spec, annotations=annotations)
         return await self.client.run_sandbox(spec), spec
 
     def _labels_of(self, uid: str, name: str | None = None) -> dict[str, str]:

@@ -61,6 +61,9 @@ POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"
 POD_UID: Final = "io.kubernetes.pod.uid"
 CONTAINER_NAME: Final = "io.kubernetes.container.name"
 
+# Our own annotation of a sandbox.
+HOST_NETWORK: Final = "numalign.io/host-network"
+
 _M = TypeVar("_M", bound=Message)
 
 
@@ -286,6 +289,7 @@ def sandboxes_of(data: bytes) -> list[Sandbox]:
             item.metadata.namespace,
             item.metadata.attempt,
             item.state == v1.SANDBOX_READY,
+            HOST_NETWORK in item.annotations,
         )
         for item in _parsed(v1.ListPodSandboxResponse, data).items
     ]

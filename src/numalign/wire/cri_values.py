@@ -174,6 +174,7 @@ class Sandbox:
     namespace: str
     attempt: int
     is_ready: bool
+    host_network: bool  # as we noted when it was made
 
 
 @dataclass(frozen=True, slots=True)

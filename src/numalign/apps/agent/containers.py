@@ -12,6 +12,7 @@ from numalign.adapters import cri_client, cri_groups, cri_volumes
 from numalign.adapters.cgroups import CgroupTree, Placing
 from numalign.adapters.cri_runtime import CriRuntime, Order
 from numalign.adapters.process_values import Expected
+from numalign.apps.agent.driver import Started
 from numalign.apps.agent.events import PinContainer, StartContainer
 from numalign.apps.agent.model import AgentPod
 from numalign.apps.agent.processes import drift_text, expanded, nodes_of, records_of
@@ -71,6 +72,7 @@ async def connected(
         notes.append(f"pods get the network of the host: {version.name} has no other ({fault})")
     return CriRuntime(
         client,
+        version.name,
         cri_groups.PodGroups(tree, mounts),
         owner_of(state),
         log_path=lambda uid, container: log_path(state, uid, container),
@@ -108,10 +110,10 @@ class Containers:
         self._quota = quota
         self._weights: dict[Qos, Limits] = {}  # as written last
 
-    async def start(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> int:
-        """Starts a container and gives its pid; PeerError if it cannot be started."""
-        running = await self.runtime.start(self._order(pod, effect, extra))
-        return running.pid
+    async def start(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> Started:
+        """Starts a container; PeerError if it cannot be started, PostponedError if not yet."""
+        running, container_id = await self.runtime.start(self._order(pod, effect, extra))
+        return Started(running.pid, f"{self.runtime.name}://{container_id}")
 
     def _order(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> Order:
         record = next(r for r in records_of(pod) if r.name == effect.container)

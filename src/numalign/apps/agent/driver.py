@@ -20,7 +20,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -79,6 +79,14 @@ CANNOT_START_CODE: Final = 128
 log = structlog.get_logger("numalign.agent")
 
 
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A container that runs: its process, and what the runtime calls it (if it has a name)."""
+
+    pid: int
+    id: str = ""
+
+
 class Runtime(Protocol):
     """What runs containers: plain processes, or a container runtime."""
 
@@ -89,8 +97,8 @@ class Runtime(Protocol):
         Such a runtime minds by itself the pins that come while it starts a container.
         """
 
-    async def start(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> int:
-        """Starts a container and gives its pid; PeerError if it cannot, Postponed if not yet."""
+    async def start(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> Started:
+        """Starts a container; PeerError if it cannot, PostponedError if not yet."""
 
     async def stop(self, uid: str, container: str, grace_seconds: float) -> None:
         """Asks a container to end, and ends it after the grace period."""
@@ -385,14 +393,14 @@ class Agent:
         where = effect.uid, effect.container, effect.attempt
         try:
             extra = await self._prepared(pod, effect)
-            pid = await self.runtime.start(pod, effect, extra)
+            started = await self.runtime.start(pod, effect, extra)
         except PostponedError as error:
             self.tell(ContainerPostponed(*where, error.reason, str(error), self._now()))
             return
         except PeerError as error:
             self.tell(ContainerExited(*where, CANNOT_START_CODE, self._now(), str(error)))
             return
-        self.tell(ContainerStarted(*where, pid, self._now()))
+        self.tell(ContainerStarted(*where, started.pid, self._now(), started.id))
 
     def _placed(self, pod: AgentPod, effect: StartContainer) -> StartContainer:
         """The same start where the container belongs now: the shared pool may have moved since."""

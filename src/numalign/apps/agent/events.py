@@ -94,6 +94,7 @@ class ContainerStarted:
     attempt: int
     pid: int
     now: float
+    id: str = ""  # what a container runtime calls it
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,6 +120,7 @@ def started(setup: AgentSetup, state: AgentState, event: ContainerStarted) -> Ne
         reason="",
         message="",
         pid=event.pid,
+        id=event.id,
         started_at=now,
         postponed=0,
     )

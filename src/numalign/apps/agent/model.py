@@ -46,6 +46,7 @@ class ContainerStatus:
     reason: str = ""
     message: str = ""
     pid: int | None = None
+    id: str = ""  # what a container runtime calls the last run
     started_at: float | None = None
     finished_at: float | None = None
     exit_code: int | None = None  # of the last run

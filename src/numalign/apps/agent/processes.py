@@ -12,6 +12,7 @@ from typing import Final
 from numalign.adapters.cgroups import Placing
 from numalign.adapters.process_records import RunSpec
 from numalign.adapters.processes import Drift, Exited, Expected, ProcessRuntime, Running
+from numalign.apps.agent.driver import Started
 from numalign.apps.agent.events import PinContainer, StartContainer
 from numalign.apps.agent.model import AgentPod
 from numalign.core.cgroup_values import (
@@ -48,8 +49,8 @@ class Processes:
         self._quota = quota
         self._weights: dict[Qos, Limits] = {}  # as written last
 
-    async def start(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> int:
-        """Starts a container and gives its pid; PeerError if it cannot be started."""
+    async def start(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> Started:
+        """Starts a container; PeerError if it cannot be started."""
         try:
             spec = self._spec(pod, effect, extra)
         except ConfigError as error:
@@ -57,7 +58,7 @@ class Processes:
         started = await self.runtime.start(spec)
         if isinstance(started, Exited):
             raise PeerError(started.message or f"ended at once with code {started.code}")
-        return started.pid
+        return Started(started.pid)
 
     def _spec(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> RunSpec:
         record = next(r for r in records_of(pod) if r.name == effect.container)

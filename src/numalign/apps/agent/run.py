@@ -25,7 +25,7 @@ from numalign.adapters.state_files import StateDirectory
 from numalign.apps.agent import processes, saved
 from numalign.apps.agent.config import PODS_MAX, AgentConfig, load
 from numalign.apps.agent.containers import Containers, connected
-from numalign.apps.agent.driver import Agent, Runtime
+from numalign.apps.agent.driver import Agent, Runtime, Started
 from numalign.apps.agent.events import (
     ContainerExited,
     DevicesGone,
@@ -435,10 +435,10 @@ class DecideOnly:
     def __init__(self, logs: Path) -> None:
         self._logs = logs
 
-    async def start(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> int:
+    async def start(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> Started:
         """Pretends that the container runs, under no process number."""
         del pod, effect, extra
-        return 0
+        return Started(0)
 
     async def stop(self, uid: str, container: str, grace_seconds: float) -> None:
         """Nothing runs, so nothing ends by itself either."""

@@ -184,7 +184,7 @@ def _container_view(known: AgentPod, container: Container, image: str) -> View:
         found["lastState"] = {"terminated": last}
     attempt = _last_attempt(status)
     if attempt is not None:
-        found["containerID"] = _container_id(known, container.name, attempt)
+        found["containerID"] = status.id or _process_id(known, container.name, attempt)
     return found
 
 
@@ -195,7 +195,7 @@ def _last_attempt(status: ContainerStatus) -> int | None:
     return status.restarts - 1 if status.restarts else None
 
 
-def _container_id(known: AgentPod, name: str, attempt: int) -> str:
+def _process_id(known: AgentPod, name: str, attempt: int) -> str:
     return f"process://{known.pod.uid}/{name}/{attempt}"
 
 
@@ -220,9 +220,16 @@ def _ended_view(known: AgentPod, name: str, status: ContainerStatus, attempt: in
             message=status.message if is_last else None,
             startedAt=time_text(status.started_at),
             finishedAt=time_text(status.finished_at),
-            containerID=_container_id(known, name, max(0, attempt)),
+            containerID=_ended_id(known, name, status, max(0, attempt)),
         ),
     }
+
+
+def _ended_id(known: AgentPod, name: str, status: ContainerStatus, attempt: int) -> str:
+    """What a run that has ended is called; a runtime's name is only known of the last run."""
+    if not status.id:
+        return _process_id(known, name, attempt)
+    return "" if status.state is RunState.RUNNING else status.id
 
 
 # Where it sits.
