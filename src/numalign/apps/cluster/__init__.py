@@ -1,0 +1,1 @@
+"""What people see of a cluster: its hosts by NUMA node, and who sits where."""

@@ -1,0 +1,77 @@
+"""Reading a cluster once, for commands that show something of it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from numalign.adapters.kubernetes import ApiServer
+from numalign.core.cluster.constraints import HostFacts
+from numalign.core.cluster.zones import HostTopology
+from numalign.core.errors import ApiError, ConfigError, WireError
+from numalign.wire import nrt
+from numalign.wire.kube_api import HOSTS, NRTS, PODS, Kind, head_of
+from numalign.wire.scheduling import ClusterPod, host_from_json, pod_from_json
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Everything that there was at one moment."""
+
+    hosts: tuple[HostFacts, ...] = ()
+    topologies: dict[str, HostTopology] = field(default_factory=dict)
+    pods: tuple[ClusterPod, ...] = ()
+
+
+def read_cluster(
+    kubeconfig: Path | None, context: str | None, *, with_pods: bool = False
+) -> Cluster:
+    """Reads hosts, what they publish, and the pods if wanted."""
+    return asyncio.run(_read(kubeconfig, context, with_pods=with_pods))
+
+
+async def _read(kubeconfig: Path | None, context: str | None, *, with_pods: bool) -> Cluster:
+    async with ApiServer.connect(kubeconfig, context=context) as api:
+        hosts = await _listed(api, HOSTS, host_from_json)
+        try:
+            published = await _listed(api, NRTS, _topology)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            raise ConfigError(
+                "the cluster knows no NodeResourceTopology objects. Apply the output of "
+                "'numalign crd', and run 'numalign export' on its hosts."
+            ) from error
+        pods = await _listed(api, PODS, pod_from_json) if with_pods else []
+        return Cluster(tuple(hosts), {one.name: one for one in published}, tuple(pods))
+
+
+async def _listed(api: ApiServer, kind: Kind, decode: Callable[[bytes], _T]) -> list[_T]:
+    raw, _ = await api.listed(kind)
+    found = []
+    for one in raw:
+        try:
+            found.append(decode(bytes(one)))
+        except WireError as error:
+            _warn(kind, one, error)
+    return found
+
+
+def _warn(kind: Kind, raw: msgspec.Raw, error: WireError) -> None:
+    name = head_of(raw).name or "without a name"
+    print(f"warning: {kind.name} {name} is passed over: {error}", file=sys.stderr)
+
+
+def _topology(data: bytes) -> HostTopology:
+    found = nrt.read(data)
+    for problem in found.problems:
+        print(f"warning: {found.topology.name}: {problem}", file=sys.stderr)
+    return found.topology

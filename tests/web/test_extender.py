@@ -1,0 +1,199 @@
+"""The extender over HTTP: the real scheduler behind it, without a cluster."""
+
+import asyncio
+import json
+
+import httpx2
+import pytest
+from tests.apps.scheduler.counting import CountingJudge
+from tests.apps.scheduler.test_step import pod
+
+from numalign.adapters.kubernetes import ApiServer
+from numalign.apps.scheduler.driver import DriverOptions, Scheduler
+from numalign.apps.scheduler.events import (
+    HostsListed,
+    PodSeen,
+    PodsListed,
+    TopologiesListed,
+)
+from numalign.apps.scheduler.model import State
+from numalign.core.cluster.constraints import HostFacts
+from numalign.core.cluster.zones import HostTopology
+from numalign.core.errors import ConfigError
+from numalign.web import extender
+from numalign.wire.extender import BODY_BYTES_MAX
+
+HOSTS = tuple(HostFacts(name, allocatable={"cpu": 8000, "pods": 10}) for name in ("w1", "w2"))
+POD = {"metadata": {"name": "new", "namespace": "ns", "uid": "new"}, "spec": {"containers": []}}
+
+
+def scheduler(*, room: int = 1, synced: bool = True, **options: object) -> Scheduler:
+    # Nobody listens there: these calls need no API server, and would fail if they asked one.
+    api = ApiServer(httpx2.AsyncClient(base_url="http://127.0.0.1:1"))
+    found = Scheduler(api, State(CountingJudge(room), ""), DriverOptions(True, **options))
+    if synced:
+        found.handle(PodsListed((), 0))
+        found.handle(HostsListed(HOSTS, 0))
+        found.handle(TopologiesListed((HostTopology("w1"), HostTopology("w2")), 0))
+    return found
+
+
+def asked(*names: str) -> bytes:
+    return json.dumps({"Pod": POD, "Nodes": None, "NodeNames": list(names)}).encode()
+
+
+def call(found: Scheduler, path: str, content: bytes | None = None) -> httpx2.Response:
+    async def run() -> httpx2.Response:
+        transport = httpx2.ASGITransport(extender.application(found))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://x") as client:
+            if content is None:
+                return await client.get(path)
+            return await client.post(path, content=content)
+
+    return asyncio.run(run())
+
+
+def test_hosts_without_room_are_left_out_with_the_reason():
+    found = scheduler()
+    found.handle(PodSeen(pod("a", host="w1"), 0))
+    answer = call(found, "/scheduler/filter", asked("w1", "w2"))
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "Nodes": None,
+        "NodeNames": ["w2"],
+        "FailedNodes": {"w1": "is full"},
+        "FailedAndUnresolvableNodes": {},
+        "Error": "",
+    }
+
+
+def test_a_host_that_publishes_nothing_is_kept_unless_we_are_strict():
+    assert call(scheduler(), "/scheduler/filter", asked("new")).json()["NodeNames"] == ["new"]
+    strict = call(scheduler(is_strict=True), "/scheduler/filter", asked("new")).json()
+    assert strict["NodeNames"] == []
+    assert strict["FailedNodes"] == {"new": "publishes no NodeResourceTopology"}
+
+
+def test_scores_go_from_nothing_to_the_highest():
+    found = scheduler(room=2)
+    found.handle(PodSeen(pod("a", host="w1"), 0))
+    answer = call(found, "/scheduler/prioritize", asked("w1", "w2", "w3")).json()
+    assert answer == [
+        {"Host": "w1", "Score": 5},
+        {"Host": "w2", "Score": 0},
+        {"Host": "w3", "Score": 0},
+    ]
+    found = scheduler(room=2, score_max=100)
+    found.handle(PodSeen(pod("a", host="w1"), 0))
+    answer = call(found, "/scheduler/prioritize", asked("w1")).json()
+    assert answer == [{"Host": "w1", "Score": 50}]
+
+
+def test_a_preemption_that_makes_no_room_is_dropped():
+    found = scheduler(room=1)
+    found.handle(PodSeen(pod("a", host="w1"), 0))
+    found.handle(PodSeen(pod("b", host="w2"), 0))
+    victims = {
+        "w1": {"Pods": [{"UID": "a"}], "NumPDBViolations": 1},
+        "w2": {"Pods": [{"UID": "other"}], "NumPDBViolations": 0},
+    }
+    content = json.dumps(
+        {"Pod": POD, "NodeNameToVictims": None, "NodeNameToMetaVictims": victims}
+    ).encode()
+    answer = call(found, "/scheduler/preempt", content).json()
+    assert answer == {"NodeNameToMetaVictims": {"w1": victims["w1"]}}
+
+
+def test_before_the_cluster_is_known_it_says_so_and_is_not_ready():
+    found = scheduler(synced=False)
+    answer = call(found, "/scheduler/filter", asked("w1"))
+    assert answer.status_code == 200
+    assert answer.json()["Error"].startswith("numalign is not ready: the pods of the cluster")
+    ready = call(found, "/readyz")
+    assert ready.status_code == 503
+    assert call(found, "/healthz").status_code == 200
+    assert call(scheduler(), "/readyz").status_code == 200
+
+
+def test_a_pod_that_does_not_fit_any_more_is_not_bound():
+    found = scheduler()
+    found.handle(PodSeen(pod("a", host="w1"), 0))
+    found.handle(PodSeen(pod("b"), 0))
+    content = json.dumps(
+        {"PodName": "pod-b", "PodNamespace": "ns", "PodUID": "b", "Node": "w1"}
+    ).encode()
+    answer = call(found, "/scheduler/bind", content)
+    assert answer.json() == {"Error": "w1 does not take it any more: is full"}
+    assert found.state.placed == {"a": "w1"}
+
+
+def test_a_pod_that_has_its_host_is_bound_already():
+    found = scheduler()
+    found.handle(PodSeen(pod("a", host="w1"), 0))
+    names = {"PodName": "pod-a", "PodNamespace": "ns", "PodUID": "a"}
+    same = call(found, "/scheduler/bind", json.dumps({**names, "Node": "w1"}).encode())
+    assert same.json() == {"Error": ""}
+    other = call(found, "/scheduler/bind", json.dumps({**names, "Node": "w2"}).encode())
+    assert other.json() == {"Error": "the pod is already on w1"}
+
+
+def test_an_api_server_that_does_not_answer_is_told_and_changes_nothing():
+    found = scheduler()
+    content = json.dumps(
+        {"PodName": "new", "PodNamespace": "ns", "PodUID": "new", "Node": "w1"}
+    ).encode()
+    error = call(found, "/scheduler/bind", content).json()["Error"]
+    assert error.startswith("the pod cannot be read:")
+    assert found.state.placed == {}
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "bind", "preempt"])
+def test_what_is_no_request_is_refused_and_changes_nothing(verb: str):
+    found = scheduler()
+    answer = call(found, f"/scheduler/{verb}", b'{"Pod": 3')
+    assert answer.status_code == 400
+    assert answer.json()["reason"] == "BadRequest"
+    assert found.state.placed == {}
+
+
+@pytest.mark.parametrize("verb", ["filter", "bind"])
+def test_fifty_megabytes_are_refused_in_clear_words(verb: str):
+    found = scheduler()
+    answer = call(found, f"/scheduler/{verb}", b" " * 50_000_000)
+    assert answer.status_code == 413
+    assert answer.json()["error"] == (
+        f"found a body of 50000000 bytes, at most {BODY_BYTES_MAX} are read; set "
+        "nodeCacheCapable: true, so that hosts are sent as names"
+    )
+    assert found.state.placed == {}
+
+
+def test_a_body_that_does_not_say_its_size_is_bounded_too():
+    async def parts():
+        for _ in range(50):
+            yield b" " * 1_000_000
+
+    async def run() -> httpx2.Response:
+        transport = httpx2.ASGITransport(extender.application(scheduler()))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://x") as client:
+            return await client.post("/scheduler/filter", content=parts())
+
+    assert asyncio.run(run()).status_code == 413
+
+
+def test_other_paths_and_methods_are_refused():
+    assert call(scheduler(), "/scheduler/filter").status_code == 405
+    assert call(scheduler(), "/filter", b"{}").status_code == 404
+
+
+def test_other_hosts_need_a_certificate():
+    with pytest.raises(ConfigError, match="--tls-client-ca"):
+        asyncio.run(extender.serve(scheduler(), ("0.0.0.0", 0)))
+
+
+def test_what_it_counts_is_there_for_prometheus():
+    found = scheduler()
+    call(found, "/scheduler/filter", asked("w1"))
+    text = call(found, "/metrics").text
+    assert 'numalign_scheduler_known{kind="hosts"} 2.0' in text
+    assert 'numalign_scheduler_extender_seconds_count{verb="filter"} 1.0' in text
