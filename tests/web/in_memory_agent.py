@@ -22,9 +22,31 @@ from numalign.core.devices import Device
 from numalign.core.machine_info import machine_info
 from numalign.core.trace_view import as_data
 from numalign.web.server import serve
+from numalign.wire.kubelet_config import KubeletConfig
 
 TOKEN = "the-token"
 GPU = "example.com/gpu"
+
+
+def kubelet_config(configured):
+    """A file that gives these settings on a machine."""
+    return KubeletConfig(
+        cpu_policy=configured.cpu_policy,
+        cpu_options=configured.cpu_options,
+        memory_policy=configured.memory_policy,
+        topology_policy=configured.topology_policy,
+        topology_scope=configured.topology_scope,
+        topology_options=configured.topology_options,
+        reserved_system_cpus=configured.reserved_cpus,
+        reserved_memory=configured.reserved_memory,
+        system_reserved={
+            name: str(amount)
+            for name, amount in configured.node_allocatable_reservation.items()
+            if name != "cpu"
+        },
+        eviction_hard={},
+        feature_gates=configured.gates,
+    )
 
 
 class InMemoryAgent:
@@ -37,7 +59,12 @@ class InMemoryAgent:
         info = machine_info(self.machine)
         configured = settings(policy, safe=True, reserved=reserved, **more)
         built = hosts.build(configured, info)
-        self.setup = AgentSetup(built, node_fit.allocatable(configured, info), pods_known_max=300)
+        self.setup = AgentSetup(
+            built,
+            node_fit.allocatable(configured, info),
+            pods_known_max=300,
+            kubelet=kubelet_config(configured),
+        )
         self.state = AgentState(hosts.cleaned(built, hosts.start(built)))
         self.metrics = AgentMetrics(self.setup)
         self.now = 1_900_000_000.0
