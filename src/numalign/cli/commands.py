@@ -55,6 +55,11 @@ GROUPS: Final[tuple[tuple[str, tuple[Entry, ...]], ...]] = (
                 "Say why pods are admitted or refused, and what would make them fit.",
             ),
             Entry(
+                "advise",
+                "numalign.cli.advise",
+                "Try a workload with every setting of a host, and recommend the best.",
+            ),
+            Entry(
                 "replay",
                 "numalign.cli.replay",
                 "Take up a host's state files as its kubelet would after a restart.",
