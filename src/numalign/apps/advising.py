@@ -21,10 +21,8 @@ from numalign.wire import kubelet_config
 from numalign.wire.host_settings import host_settings
 from numalign.wire.kubelet_document import document_of
 
-HEAD = (
-    "POLICY", "SCOPE", "MEMORY", "OPTIONS", "ADMITTED", "ALIGNED", "STRANDED CPUS",
-    "STRANDED MEMORY", "DISTANCE",
-)  # fmt: skip
+HEAD = ("POLICY", "SCOPE", "MEMORY", "ADMITTED", "ALIGNED", "STRANDED", "DISTANCE", "OPTIONS")
+NUMBERS = (3, 4, 5, 6)  # columns of numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +94,11 @@ def row(trial: Trial) -> tuple[str, ...]:
         settings.topology_policy,
         "-" if settings.topology_policy == "none" else settings.topology_scope,
         settings.memory_policy,
-        ", ".join(trial.options) or "-",
         f"{trial.admitted}/{trial.pods}",
         f"{trial.aligned}/{trial.with_own}",
-        str(trial.stranded_cpus),
-        human(trial.stranded_bytes),
+        f"{trial.stranded_cpus} CPUs, {human(trial.stranded_bytes)}",
         "-" if distance is None else f"{distance:.1f}",
+        ", ".join(trial.options) or "-",
     )
 
 

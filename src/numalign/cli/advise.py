@@ -91,7 +91,7 @@ def _show(out: Output, result: Advised, *, show_all: bool) -> None:
 
     trials = result.advice.trials if show_all else result.advice.trials[:ROWS_SHOWN]
     rows = [advising.row(trial) for trial in trials]
-    lines = columns(advising.HEAD, rows, width=out.width, flexible=(3,), right=(4, 5, 6, 7, 8))
+    lines = columns(advising.HEAD, rows, width=out.width, flexible=(7,), right=advising.NUMBERS)
     more = len(result.advice.trials) - len(trials)
     if more:
         lines.append(line(f"{more} more with --all", Tone.DIM))
