@@ -1,0 +1,303 @@
+"""What is done about refused pods: the waits, the limits, and when hope comes back."""
+
+from dataclasses import replace
+
+import pytest
+from tests.core.hosts import container
+from tests.core.hosts import pod as core_pod
+
+from numalign.core.cluster.redeploy import (
+    DeletePod,
+    EffectFailed,
+    HostFreed,
+    HostsKnown,
+    OpenGate,
+    Owner,
+    PodGone,
+    PodSeen,
+    PodsListed,
+    RecreatePod,
+    RedeployState,
+    Refused,
+    Rules,
+    SeenPod,
+    Tell,
+    Tick,
+    owner_ready_at,
+    shape_of,
+    step,
+)
+
+RS = Owner("apps/v1", "ReplicaSet", "web", "rs-1")
+OTHER = Owner("x.example/v1", "Thing", "t", "thing-1")
+
+
+def refused(uid, host="w1", at=0.0, owner=RS, **others):
+    return SeenPod(
+        "default",
+        uid,
+        uid,
+        owner,
+        "shape",
+        host,
+        others.pop("reason", "TopologyAffinityError"),
+        refused_at=at,
+        **others,
+    )
+
+
+def gated(uid, owner=RS, shape="shape"):
+    return SeenPod("default", uid, uid, owner, shape, is_gated=True)
+
+
+class Loop:
+    """The loop with its state; effects come back as short tuples."""
+
+    def __init__(self, hosts=("w1", "w2"), **rules):
+        self.rules = Rules(**rules)
+        self.state = RedeployState()
+        self.now = 0.0
+        self.tell(HostsKnown(frozenset(hosts), 0.0))
+
+    def tell(self, event):
+        self.now = max(self.now, event.now)
+        self.state, effects = step(self.rules, self.state, event)
+        return [_short(e) for e in effects if not isinstance(e, Refused)]
+
+    def seen(self, *pods, now=None):
+        now = self.now if now is None else now
+        return [effect for pod in pods for effect in self.tell(PodSeen(pod, now))]
+
+    def tick(self, now):
+        return self.tell(Tick(now))
+
+
+def _short(effect):
+    match effect:
+        case DeletePod(pod):
+            return "delete", pod.uid
+        case OpenGate(pod, avoids):
+            return "open", pod.uid, *avoids
+        case RecreatePod(pod, avoids):
+            return "recreate", pod.uid, *avoids
+        case Tell(_, reason):
+            return "tell", reason
+
+
+def deletions(effects):
+    return [effect[1] for effect in effects if effect[0] == "delete"]
+
+
+def test_a_gate_opens_at_once_while_nothing_was_refused():
+    assert Loop().seen(gated("a")) == [("open", "a")]
+
+
+def test_an_opened_gate_is_not_opened_again_until_that_failed():
+    loop = Loop()
+    loop.seen(gated("a"))
+    assert loop.tick(1) == []
+    assert loop.tell(EffectFailed("a", 2)) == [("open", "a")]
+
+
+def test_after_a_refusal_the_next_pod_waits_and_then_avoids_the_host():
+    loop = Loop()
+    loop.seen(refused("a"))
+    assert loop.seen(gated("b"), now=1) == []
+    assert loop.tick(3.9) == []
+    assert loop.tick(6.1) == [("open", "b", "w1")]  # 5 s, a fifth more or less
+
+
+def test_pods_of_another_shape_and_owner_are_not_held_up():
+    loop = Loop()
+    loop.seen(refused("a"))
+    assert loop.seen(gated("b", OTHER, "small"), now=1) == [("open", "b")]
+    assert loop.seen(gated("c", OTHER), now=1) == [("open", "c", "w1")]
+
+
+def test_with_all_hosts_avoided_the_gate_stays_closed_until_the_first_is_not():
+    loop = Loop()
+    loop.seen(refused("a", "w1"), now=0)
+    loop.seen(refused("b", "w2", at=4), now=4)
+    loop.seen(gated("c"))
+    assert loop.tick(29.9) == []
+    assert ("open", "c", "w2") in loop.tick(30.1)
+
+
+def test_avoiding_a_host_lasts_twice_as_long_every_time():
+    loop = Loop(avoid_seconds_max=100)
+    for number, at in enumerate([0, 40, 110, 220]):
+        loop.seen(refused(f"p{number}", at=at), now=at)
+    (avoided,) = loop.state.avoided.values()
+    assert (avoided.times, avoided.until) == (4, 320)
+
+
+@pytest.mark.parametrize(("count", "wait"), [(1, 5), (2, 10), (3, 20), (4, 40)])
+def test_an_owner_waits_twice_as_long_every_time(count, wait):
+    loop = Loop()
+    for number in range(count):
+        loop.seen(refused(f"p{number}"))
+    found = owner_ready_at(loop.rules, loop.state, gated("next"))
+    assert 0.8 * wait <= found <= 1.2 * wait
+
+
+def test_we_give_up_after_the_limit_say_so_once_and_try_again_when_the_window_has_passed():
+    loop = Loop(avoid_seconds=1, avoid_seconds_max=1)
+    told = [
+        effect
+        for number in range(8)
+        for effect in loop.seen(refused(f"p{number}", at=number), now=number)
+        if effect[0] == "tell"
+    ]
+    assert told == [("tell", "TopologyRefused"), ("tell", "TopologyRedeployGaveUp")]
+    loop.seen(gated("next"))
+    opened = [now for now in range(10, 700, 2) if ("open", "next") in loop.tick(now)]
+    assert opened == [604]  # 600 s after the fifth-last refusal
+
+
+def test_room_on_the_host_brings_hope_back_at_once():
+    loop = Loop(hosts=["w1"])
+    for number in range(5):
+        loop.seen(refused(f"p{number}"))
+    assert loop.seen(gated("next")) == []
+    assert loop.tell(HostFreed("w9", 20)) == []
+    assert ("open", "next") in loop.tell(HostFreed("w1", 20))
+
+
+def test_failed_pods_of_a_replica_set_go_after_their_grace_and_the_newest_stays():
+    loop = Loop(grace_seconds=30, keep=1)
+    loop.seen(refused("old", at=0), refused("new", at=10), now=10)
+    assert loop.tick(29) == []
+    assert deletions(loop.tick(31)) == ["old"]
+    assert deletions(loop.tick(100)) == []
+    assert deletions(loop.tick(611)) == ["new"]
+
+
+def test_another_controller_gets_its_deletion_when_the_next_try_is_due():
+    loop = Loop()
+    assert deletions(loop.seen(refused("a", owner=OTHER))) == []
+    assert deletions(loop.tick(3.9)) == []
+    assert deletions(loop.tick(6.1)) == ["a"]
+
+
+def test_a_deletion_that_failed_is_tried_again_and_a_done_one_is_not():
+    loop = Loop()
+    loop.seen(refused("a", owner=OTHER))
+    assert deletions(loop.tick(7)) == ["a"]
+    assert deletions(loop.tell(EffectFailed("a", 8))) == ["a"]
+    assert deletions(loop.tell(PodGone("a", 9))) == []
+    assert loop.state.refused == {}
+    assert loop.state.done == frozenset()
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        refused("a", owner=replace(RS, kind="Job")),
+        refused("a", owner=replace(RS, kind="DaemonSet")),
+        refused("a", is_static=True),
+        refused("a", is_leaving=True),
+        refused("a", reason="Evicted"),
+        refused("a", reason="UnexpectedAdmissionError"),
+        replace(refused("a"), namespace="kube-system"),
+        refused("a", owner=None),
+    ],
+)
+def test_pods_that_are_none_of_ours_are_left_alone(pod):
+    loop = Loop()
+    effects = loop.seen(pod) + loop.tick(1000)
+    assert [e for e in effects if e[0] != "tell"] == []
+
+
+def test_a_stateful_set_deletes_its_pods_itself_but_its_host_is_avoided():
+    loop = Loop()
+    loop.seen(refused("a", owner=replace(RS, kind="StatefulSet")))
+    assert deletions(loop.tick(1000)) == []
+    loop = Loop()
+    loop.seen(refused("a", owner=replace(RS, kind="StatefulSet")))
+    assert loop.state.avoided_hosts("shape", 1) == ["w1"]
+
+
+def test_other_reasons_count_when_they_are_chosen():
+    loop = Loop(reasons=frozenset({"SMTAlignmentError"}))
+    loop.seen(refused("a", reason="SMTAlignmentError"))
+    assert loop.state.avoided_hosts("shape", 1) == ["w1"]
+
+
+def test_a_bare_pod_is_made_again_only_on_request_away_from_its_host():
+    bare = refused("a", owner=None)
+    loop = Loop()
+    loop.seen(replace(bare, wants_recreation=True))
+    assert loop.tick(7) == [("recreate", "a", "w1")]
+    loop = Loop(recreates_bare=True)
+    loop.seen(bare)
+    assert loop.tick(7) == [("recreate", "a", "w1")]
+
+
+def test_a_bare_pod_that_was_made_again_counts_with_the_first_one():
+    loop = Loop(recreates_bare=True)
+    first, second = refused("a", owner=None), refused("b", "w2", owner=None, at=7, root="a")
+    loop.seen(first)
+    loop.tick(7)
+    loop.seen(second, now=7)
+    assert len(loop.state.owners["a"].refusals) == 2
+    loop.tell(PodGone("a", 8))
+    assert loop.tick(14.9) == []
+    assert loop.tick(31) == [("recreate", "b", "w2")]
+
+
+def test_a_pod_whose_gate_ruled_out_hosts_is_renewed_once_they_may_have_room():
+    loop = Loop()
+    loop.seen(refused("a"))
+    opened = SeenPod("default", "b", "b", RS, "shape", avoids=("w1",))
+    assert loop.seen(opened, now=10) == []
+    assert deletions(loop.tick(29)) == []
+    assert "b" in deletions(loop.tick(31))
+    bound = Loop()
+    bound.seen(refused("a"))
+    bound.seen(opened, replace(opened, host="w2"))
+    assert "b" not in deletions(bound.tick(31))
+
+
+def test_deletions_are_limited_in_time():
+    loop = Loop(deletions_per_minute_max=60, keep=0)
+    owners = [replace(RS, uid=f"rs-{number}") for number in range(200)]
+    loop.tell(PodsListed(tuple(refused(o.uid, owner=o) for o in owners), 0))
+    counts = [len(deletions(loop.tick(30 + second))) for second in range(5)]
+    assert counts == [10, 1, 1, 1, 1]
+
+
+def test_a_list_forgets_what_is_gone_and_a_restart_knows_the_same():
+    pods = (refused("a", at=1), refused("b", at=2), gated("c"))
+    loop = Loop()
+    for pod in pods:
+        loop.seen(pod, now=2)
+    again = Loop()
+    again.tell(PodsListed(pods, 2))
+    assert again.state == loop.state
+    loop.tell(PodsListed((pods[0],), 3))
+    assert loop.state.refused.keys() == {"a"}
+    assert loop.state.waiting == {}
+
+
+def test_a_pod_seen_twice_is_one_refusal():
+    loop = Loop()
+    loop.seen(refused("a"), refused("a"))
+    assert len(loop.state.owners["rs-1"].refusals) == 1
+
+
+def test_old_refusals_are_forgotten():
+    loop = Loop()
+    loop.seen(refused("a"))
+    loop.tell(PodGone("a", 1))
+    loop.tick(2000)
+    assert loop.state.avoided == {}
+    assert loop.state.owners == {}
+
+
+def test_the_shape_is_what_is_asked_for_and_not_the_names():
+    one = core_pod("a", container("x", "2", "1Gi"), container("i", "1", init=True))
+    two = core_pod("b", container("y", "2000m", "1024Mi"), container("j", "1", init=True))
+    other = core_pod("b", container("y", "2", "1Gi"), container("j", "1", sidecar=True))
+    assert shape_of(one) == "init(cpu=1;cpu=1)+app(cpu=2,memory=1Gi;cpu=2,memory=1Gi)"
+    assert shape_of(one) == shape_of(two)
+    assert shape_of(one) != shape_of(other)
