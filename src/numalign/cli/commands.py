@@ -111,6 +111,11 @@ GROUPS: Final[tuple[tuple[str, tuple[Entry, ...]], ...]] = (
                 "numalign.cli.export",
                 "Publish this host's NUMA nodes as a NodeResourceTopology.",
             ),
+            Entry(
+                "redeploy",
+                "numalign.cli.redeploy",
+                "Clean up after pods that a kubelet refused, and end the storm of new ones.",
+            ),
         ),
     ),
     (

@@ -363,7 +363,8 @@ def _gave_up(rules: Rules, pod: SeenPod) -> str:
     return (
         f"{rules.refusals_max} pods were refused within {rules.window_seconds:.0f} s, the last one "
         f"by {pod.host} ({pod.reason}). New ones with the gate {GATE} wait until a pod leaves "
-        "such a host or the time has passed. Ask for less, or for hosts with more room in one NUMA node."
+        "such a host or the time has passed. Ask for less, or for hosts with more room in one "
+        "NUMA node."
     )
 
 
