@@ -38,22 +38,24 @@ CONTAINERS_MAX: Final = 1_000
 
 def load_all(data: bytes, *, source: str) -> list[PodRecord]:
     """Every pod in a YAML or JSON text of one or several documents, lists unfolded."""
+    return [record_of(document, source) for document in pod_documents(data, source=source)]
+
+
+def pod_documents(data: bytes, *, source: str) -> list[Mapping[str, Any]]:
+    """The same pods as plain values, templates of workloads as pods."""
     try:
         documents = plain_yaml.load_all(data)
     except WireError as error:
         raise WireError(f"{source}: {error}") from error
     found = [
-        record
-        for document in documents
-        if document is not None
-        for record in _records(document, source)
+        pod for document in documents if document is not None for pod in _unfolded(document, source)
     ]
     if not found:
         raise WireError(f"{source}: found nothing, expected a pod or a workload with a template")
     return found
 
 
-def _records(document: Any, source: str) -> Iterator[PodRecord]:  # noqa: ANN401 any YAML
+def _unfolded(document: Any, source: str) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401 any YAML
     if not isinstance(document, Mapping):
         raise WireError(f"{source}: found {type(document).__name__}, expected a pod")
     kind = document.get("kind")
@@ -63,11 +65,11 @@ def _records(document: Any, source: str) -> Iterator[PodRecord]:  # noqa: ANN401
         for item in document.get("items") or ():
             if kind == "PodList" and isinstance(item, dict):
                 item = {"kind": "Pod", **item}  # noqa: PLW2901 its items need not say what they are
-            yield from _records(item, source)
+            yield from _unfolded(item, source)
     elif kind == "Pod":
-        yield record_of(document, source)
+        yield document
     elif kind in TEMPLATES:
-        yield record_of(template_pod(document, kind, source), source)
+        yield template_pod(document, kind, source)
     else:
         known = ", ".join(["Pod", "List", *TEMPLATES])
         raise WireError(f"{source}: found kind {kind!r}, expected one of {known}")

@@ -7,7 +7,7 @@ names the object; unknown members are passed over, since a newer server may have
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ from numalign.core.node_fit import counted
 from numalign.core.pod import Pod
 from numalign.core.quantity import Quantity
 from numalign.wire.pod_records import ContainerRecord, Metadata, PodRecord, PodSpec
-from numalign.wire.pods import core_pod
+from numalign.wire.pods import core_pod, pod_documents, record_of
 
 TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
@@ -176,6 +176,17 @@ def pod_from_json(data: bytes) -> ClusterPod:
 
 
 _POD_DECODER: Final = msgspec.json.Decoder(_Pod)
+
+
+def pods_of_manifest(data: bytes, *, source: str) -> list[ClusterPod]:
+    """The pods of a manifest, which nobody has checked yet."""
+    found = []
+    for number, document in enumerate(pod_documents(data, source=source)):
+        record_of(document, source)  # refuses what the API server would refuse
+        pod = pod_of(document)
+        uid = pod.pod.uid or f"manifest-{number}"
+        found.append(replace(pod, pod=replace(pod.pod, uid=uid), host=""))
+    return found
 
 
 def _cluster_pod(record: _Pod) -> ClusterPod:

@@ -91,10 +91,10 @@ class Scheduler:
         self._api = api
         self._options = options
         self._work = asyncio.Event()
-        self._slots = asyncio.Semaphore(options.binds_max)
         self._binds: set[asyncio.Task[None]] = set()
         self._to_tell: deque[SetCondition | TellEvent] = deque(maxlen=TOLD_WAITING_MAX)
         self._told = asyncio.Event()
+        self._orders: dict[str, asyncio.Lock] = {}
         self._troubles: dict[str, str] = {}
         self._may_lead = False
         self._led = asyncio.Event()
@@ -245,6 +245,19 @@ class Scheduler:
         self.handle(BindEnded(effect.pod.pod.uid, effect.host, outcome, error, time.monotonic()))
 
     async def _bind(self, pod: Pod, host: str) -> tuple[BindOutcome, str]:
+        """Binds after the pods that were given to this host before.
+
+        A kubelet admits pods in the order in which they are bound, and its choice depends on it.
+        """
+        order = self._orders.setdefault(host, asyncio.Lock())
+        try:
+            async with order:
+                return await self._bind_now(pod, host)
+        finally:
+            if not order.locked():
+                self._orders.pop(host, None)
+
+    async def _bind_now(self, pod: Pod, host: str) -> tuple[BindOutcome, str]:
         body = scheduling_bodies.binding(pod, host)
         began = time.perf_counter()
         try:
@@ -368,8 +381,7 @@ class Scheduler:
             return f"{asked.host} does not take it any more: {refusal.text}"
         self.state.place(pod, asked.host)
         self.state.assumed.add(asked.uid)
-        async with self._slots:
-            outcome, error = await self._bind(pod.pod, asked.host)
+        outcome, error = await self._bind(pod.pod, asked.host)
         self.handle(BindEnded(asked.uid, asked.host, outcome, error, time.monotonic()))
         self.metrics.attempts.labels(
             "scheduled" if outcome is BindOutcome.BOUND else "bind_failed"

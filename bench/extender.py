@@ -1,0 +1,183 @@
+"""The stock kube-scheduler with and without our extender, on a real API server.
+
+1,000 pods over 500 Node objects that publish their NUMA nodes; the pods are there before the
+scheduler starts, and the time until the last one is bound counts. Both runs have the same
+configuration but for the extender, and a client without a rate limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from tests.cluster import work
+from tests.cluster.fleet import FleetHost, HostPlan
+from tests.real.control_plane import ControlPlane, control_plane, free_ports
+from tests.real.kubernetes import MissingError
+
+from numalign.adapters.kubernetes import STRATEGIC, ApiServer, Changed, Listed
+from numalign.wire import crd, nrt
+from numalign.wire.kube_api import HOSTS, NRTS, PODS, head_of
+from numalign.wire.scheduling import pod_from_json
+
+HOST_COUNT = 500
+POD_COUNT = 1_000
+WRITERS = 16
+SECONDS_MAX = 300.0
+SHAPE = "2s:2n:8c:2t,mem=64Gi"  # 8 NUMA zones are in bench/scheduler; here the server is the limit
+CONFIG = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {kubeconfig: "{kubeconfig}", qps: 5000, burst: 5000}
+leaderElection: {leaderElect: false}
+profiles: [{schedulerName: default-scheduler}]
+"""
+EXTENDER = """\
+extenders:
+- urlPrefix: "http://127.0.0.1:%d/scheduler"
+  filterVerb: filter
+  prioritizeVerb: prioritize
+  bindVerb: bind
+  weight: 5
+  httpTimeout: 10s
+  nodeCacheCapable: true
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one run gave."""
+
+    name: str
+    seconds: float
+
+    @property
+    def per_second(self) -> float:
+        """Pods bound per second."""
+        return POD_COUNT / self.seconds
+
+
+def run() -> None:
+    """Measures both, and prints the ratio."""
+    print(f"\nstock kube-scheduler, {POD_COUNT} pods over {HOST_COUNT} hosts, real API server")
+    try:
+        runs = [
+            measured("alone", None),
+            measured("exact", "exact"),
+            measured("upstream", "upstream"),
+        ]
+    except MissingError as missing:
+        print(f"  not measured: {missing}")
+        return
+    alone = runs[0].per_second
+    for one in runs:
+        name = "without extender" if one is runs[0] else f"with extender, level {one.name}"
+        ratio = f"{one.per_second / alone:6.2f} of it" if one is not runs[0] else ""
+        print(f"  {name:<40}{one.seconds:8.2f} s{one.per_second:10.0f} pods/s  {ratio}")
+
+
+def measured(name: str, level: str | None) -> Run:
+    """One run on a control plane of its own."""
+    with (
+        tempfile.TemporaryDirectory(prefix="nb-") as place,
+        control_plane(Path(place), has_scheduler=False) as plane,
+    ):
+        plane.apply(crd.text())
+        plane.kubectl("wait", "--for=condition=Established", f"crd/{crd.NAME}", "--timeout=20s")
+        asyncio.run(_filled(plane))
+        if level is None:
+            return Run(name, asyncio.run(_timed(plane, CONFIG)))
+        (port,) = free_ports(1)
+        process = _extender(plane, port, level)
+        try:
+            return Run(name, asyncio.run(_timed(plane, CONFIG + EXTENDER % port)))
+        finally:
+            process.terminate()
+            process.wait(10)
+
+
+async def _filled(plane: ControlPlane) -> None:
+    async with ApiServer.connect(plane.kubeconfig) as api:
+        await _many(range(HOST_COUNT), lambda number: _host(api, number))
+        await _many(range(POD_COUNT), lambda number: _pod(api, number))
+
+
+async def _many(numbers: Iterable[int], work_of: Callable[[int], Awaitable[None]]) -> None:
+    waiting = iter(numbers)
+
+    async def writer() -> None:
+        for number in waiting:
+            await work_of(number)
+
+    await asyncio.gather(*(writer() for _ in range(WRITERS)))
+
+
+async def _host(api: ApiServer, number: int) -> None:
+    host = FleetHost(HostPlan(f"host-{number:03d}", SHAPE))
+    node = host.node()
+    await api.create(HOSTS, node)
+    status = {"status": node["status"]}
+    await api.patch(HOSTS, host.plan.name, status, form=STRATEGIC, part="status")
+    await api.create(NRTS, nrt.body(host.topology()))
+
+
+async def _pod(api: ApiServer, number: int) -> None:
+    body = json.loads(work.pod(f"pod-{number:04d}", cpu=str(1 + number % 4)))
+    await api.create(PODS, body, "default")
+
+
+def _extender(plane: ControlPlane, port: int, level: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "numalign", "scheduler", "--extender", "--level", level]
+    command += ["--listen", f"127.0.0.1:{port}", "--kubeconfig", str(plane.kubeconfig)]
+    with (plane.place / "extender.log").open("ab") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            if httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200:
+                return process
+        except httpx.HTTPError:
+            pass
+        if process.poll() is not None:
+            break
+        time.sleep(0.1)
+    raise RuntimeError((plane.place / "extender.log").read_text()[-2000:])
+
+
+async def _timed(plane: ControlPlane, config: str) -> float:
+    """Seconds from the first bound pod's scheduler start to the last bound pod."""
+    async with ApiServer.connect(plane.kubeconfig) as api:
+        bound: set[str] = set()
+        first = 0.0
+        plane.start_scheduler(config)
+        async with asyncio.timeout(SECONDS_MAX):
+            async for seen in api.watched(PODS, _bound, fields="spec.nodeName!="):
+                match seen:
+                    case Listed(items):
+                        bound |= set(items)
+                    case Changed(item):
+                        bound.add(item)
+                    case _:
+                        pass
+                if bound and not first:
+                    first = time.perf_counter()
+                if len(bound) >= POD_COUNT:
+                    return time.perf_counter() - first
+    raise AssertionError("the watch never ends")
+
+
+def _bound(data: bytes) -> str:
+    assert pod_from_json(data).host
+    return head_of(data).name
+
+
+if __name__ == "__main__":
+    run()
