@@ -333,7 +333,9 @@ def _tried(search: Search, edits: list[Edit]) -> Iterator[Change]:
         now = "0" if amount is None else str(amount)
         records.append((container, resource, str(before), now))
         size += _share(before, amount)
-    yield Change(Kind.REQUEST, "; ".join(texts), after, verdict, size=size, edits=tuple(records))
+    yield Change(
+        Kind.REQUEST, ", and ".join(texts), after, verdict, size=size, edits=tuple(records)
+    )
 
 
 def _share(before: Quantity, amount: Quantity | None) -> float:
