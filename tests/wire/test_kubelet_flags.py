@@ -1,4 +1,4 @@
-"""The flag --reserved-memory."""
+"""Flags of the kubelet: --reserved-memory, and those that say the same as its file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from numalign.core.errors import ConfigError
 from numalign.core.quantity import Quantity
 from numalign.core.settings import ReservedMemory
-from numalign.wire.kubelet_flags import reserved_memory
+from numalign.wire.kubelet_flags import flags_of, overlaid, reserved_memory
 
 EXPECTED = (
     ReservedMemory(0, "memory", Quantity.parse("1Gi")),
@@ -45,3 +45,41 @@ def test_a_bad_value_is_refused_in_the_kubelets_words(value: str, message: str) 
     with pytest.raises(ConfigError) as caught:
         reserved_memory([value])
     assert str(caught.value) == message
+
+
+def test_flags_are_read_in_both_forms():
+    found = flags_of(["--a=1", "--b", "2", "--c", "-d", "x=y", "--a=3", "--last"])
+    assert found == {"a": ["1", "3"], "b": ["2"], "c": ["true"], "d": ["x=y"], "last": ["true"]}
+
+
+def test_flags_take_the_place_of_members():
+    flags = flags_of(
+        [
+            "--cpu-manager-policy=static",
+            "--cpu-manager-policy-options=full-pcpus-only=true,distribute-cpus-across-numa=false",
+            "--eviction-hard=memory.available<100Mi,nodefs.available<10%",
+            "--kube-reserved=cpu=1,memory=1Gi",
+            "--feature-gates=A=true,B=false",
+            "--reserved-memory=0:memory=1Gi;1:memory=2Gi",
+            "--max-pods=55",
+            "--node-ip=10.0.0.1",
+        ]
+    )
+    document = {"cpuManagerPolicy": "none", "featureGates": {"B": True, "C": True}, "other": 1}
+    assert overlaid(document, flags) == {
+        "cpuManagerPolicy": "static",
+        "cpuManagerPolicyOptions": {
+            "full-pcpus-only": "true",
+            "distribute-cpus-across-numa": "false",
+        },
+        "evictionHard": {"memory.available": "100Mi", "nodefs.available": "10%"},
+        "kubeReserved": {"cpu": "1", "memory": "1Gi"},
+        "featureGates": {"A": True, "B": False, "C": True},
+        "reservedMemory": [
+            {"numaNode": 0, "limits": {"memory": "1Gi"}},
+            {"numaNode": 1, "limits": {"memory": "2Gi"}},
+        ],
+        "maxPods": 55,
+        "other": 1,
+    }
+    assert overlaid(document, {}) == document

@@ -49,10 +49,14 @@ def reported(evidence: Evidence, saved: SavedDevices | None) -> Reported:
         }
         guessed = [device for device in unknown if told is None and device not in by_address]
         if guessed:
+            # Half a topology would refuse what fits: none at all lets the devices be anywhere.
             notes.append(
-                f"the NUMA nodes of {len(guessed)} free devices of {name} are not known; they "
-                "count as devices of no node. A capture with the PodResources socket knows them."
+                f"the NUMA nodes of {len(guessed)} free devices of {name} are not known, so the "
+                "alignment with these devices is not checked. A capture with the PodResources "
+                "socket knows them."
             )
+            found[name] = tuple(Device(device) for device in ids)
+            continue
         found[name] = tuple(
             Device(device, own[device] if device in own else fallback[device]) for device in ids
         )
