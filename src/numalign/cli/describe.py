@@ -142,7 +142,7 @@ def _container(
     own = placed["containers"].get(record["name"])
     if own is None:
         return
-    if own["pid"] is not None:
+    if own["pid"]:
         yield 2, "PID", str(own["pid"])
     if own["cpus"]:
         yield 2, "CPUs", f"{own['cpus']} ({'exclusive' if own['exclusive'] else 'shared pool'})"

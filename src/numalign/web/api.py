@@ -160,6 +160,8 @@ class Api:
         limit = _number(request, "limit", 1, DECISIONS_MAX) or DECISIONS_MAX
         uid = request.query_params.get("uid")
         found = [d for d in reversed(self.agent.recent) if uid is None or d.get("uid") == uid]
+        if not _flag(request, "trace", default="true"):
+            found = [{key: d[key] for key in d if key != "trace"} for d in found]
         return json_answer({"items": found[:limit]})
 
     async def show_metrics(self, request: Request) -> Response:
@@ -452,8 +454,8 @@ def _container(request: Request, known: AgentPod) -> str:
     return asked
 
 
-def _flag(request: Request, name: str) -> bool:
-    text = request.query_params.get(name, "false").lower()
+def _flag(request: Request, name: str, default: str = "false") -> bool:
+    text = request.query_params.get(name, default).lower()
     if text not in _TRUE | _FALSE:
         raise ProblemError(
             400, "BadRequest", f"{name}: found {text[:100]!r}, expected true or false"

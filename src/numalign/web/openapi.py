@@ -201,6 +201,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
                 freeBytes=_INTEGER,
             )
         ),
+        cores=_said(_list(_CPUS), "the CPUs of each core"),
         memoryGroup=_said(_list(_INTEGER), "the nodes whose memory is now given together"),
         occupants=_list(
             _object(
@@ -237,7 +238,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
     ),
     "Decisions": _object("*", items=_list(_ref("Decision"))),
     "Decision": _object(
-        "time outcome pod trace",
+        "time outcome pod",
         time=_said({"type": "number"}, "seconds since 1970"),
         outcome=_said(_STRING, "pod_admitted or pod_rejected"),
         namespace=_STRING,
@@ -399,6 +400,7 @@ PATHS: Final[dict[str, dict[str, Schema]]] = {
             {"200": _answer("decisions", _ref("Decisions")), **_errors(e400="a bad limit")},
             _parameter("uid", "query", "only those about this pod"),
             _parameter("limit", "query", "at most so many", _INTEGER),
+            _parameter("trace", "query", "false leaves the traces out, which are long", _BOOLEAN),
         )
     },
     "/events": {

@@ -5,9 +5,9 @@ import asyncio
 from tests.core.hosts import machine, settings
 
 from numalign.adapters.state_files import StateDirectory
+from numalign.apps.agent.decide_only import DecideOnly
 from numalign.apps.agent.driver import Agent
 from numalign.apps.agent.model import AgentSetup, AgentState
-from numalign.apps.agent.run import DecideOnly
 from numalign.core import host as hosts
 from numalign.core import node_fit
 from numalign.core.errors import PeerError

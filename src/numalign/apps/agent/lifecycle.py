@@ -36,7 +36,7 @@ from numalign.apps.agent.model import (
 )
 from numalign.core import host
 from numalign.core.host import HostState
-from numalign.core.pod import Container
+from numalign.core.pod import Container, Pod
 
 Next = tuple[AgentState, list[Effect]]
 
@@ -129,8 +129,14 @@ def started(setup: AgentSetup, state: AgentState, event: ContainerStarted) -> Ne
     if known.deleting or known.is_terminal:
         return state, [StopContainer(uid, name, 0.0)]
     state = replace(state, pods={**state.pods, uid: with_phase(known, now)})
+    note = Note("container_started", {**named(known.pod), "container": name, "pid": event.pid})
     state, effects = advanced(setup, state, uid, now)
-    return state, [Save(), *effects]
+    return state, [Save(), note, *effects]
+
+
+def named(pod: Pod) -> dict[str, object]:
+    """What a note says of the pod that it is about."""
+    return {"pod": pod.name, "namespace": pod.namespace, "uid": pod.uid}
 
 
 def with_phase(known: AgentPod, now: float) -> AgentPod:
@@ -164,14 +170,16 @@ def exited(setup: AgentSetup, state: AgentState, event: ContainerExited) -> Next
         exit_code=code,
     )
     state = _with_status(state, uid, name, status)
+    note = Note("container_exited", {**named(known.pod), "container": name, "code": code})
     if ended:
-        return _settled(setup, state, uid)
-    if container.is_regular_init and code != 0:
-        return _finished(setup, state, uid, Phase.FAILED)
-    if _apps_done(state.pods[uid]):
-        return _finished(setup, state, uid, _outcome(state.pods[uid]))
-    state, effects = advanced(setup, state, uid, now)
-    return state, [Save(), *effects]
+        state, effects = _settled(setup, state, uid)
+    elif container.is_regular_init and code != 0:
+        state, effects = _finished(setup, state, uid, Phase.FAILED)
+    elif _apps_done(state.pods[uid]):
+        state, effects = _finished(setup, state, uid, _outcome(state.pods[uid]))
+    else:
+        state, effects = advanced(setup, state, uid, now)
+    return state, [Save(), note, *effects]
 
 
 def _runs_again(known: AgentPod, container: Container, code: int) -> bool:
@@ -203,7 +211,7 @@ def _retried(setup: AgentSetup, state: AgentState, event: ContainerExited) -> Ne
         retry_at=now + delay,
     )
     state = _with_status(state, uid, name, status)
-    values = {"pod": state.pods[uid].pod.name, "container": name, "code": code, "again_in": delay}
+    values = {**named(state.pods[uid].pod), "container": name, "code": code, "again_in": delay}
     return state, [Save(), Note("container_exited", values)]
 
 
@@ -233,7 +241,7 @@ def postponed(setup: AgentSetup, state: AgentState, event: ContainerPostponed) -
         text = f"Back-off pulling image: {event.message}"
         status = replace(status, reason=PULL_WAITS, message=text)
     state = _with_status(state, uid, name, status)
-    values = {"pod": known.pod.name, "container": name, "reason": event.reason, "again_in": delay}
+    values = {**named(known.pod), "container": name, "reason": event.reason, "again_in": delay}
     return state, [Save(), Note("container_postponed", {**values, "error": event.message})]
 
 
@@ -254,7 +262,7 @@ def _finished(setup: AgentSetup, state: AgentState, uid: str, phase: Phase) -> N
         StopContainer(uid, name, known.grace_seconds(setup.grace_seconds_max))
         for name in known.alive()
     ]
-    note = Note("pod_finished", {"pod": known.pod.name, "phase": phase.value})
+    note = Note("pod_finished", {**named(known.pod), "phase": phase.value})
     state, effects = _settled(setup, state, uid)
     return state, [*effects, note, *stops]
 
@@ -272,7 +280,7 @@ def _settled(setup: AgentSetup, state: AgentState, uid: str) -> Next:
         forget = [QuietPod(uid)]
     else:
         pods = {key: pod for key, pod in pods.items() if key != uid}
-        forget = [ForgetPod(uid), Note("pod_deleted", {"pod": known.pod.name, "uid": uid})]
+        forget = [ForgetPod(uid), Note("pod_deleted", named(known.pod))]
     state = replace(state, host=freed, pods=pods)
     return state, [Save(), *moved(setup, before, state), *forget]
 

@@ -35,7 +35,7 @@ def node_view(setup: AgentSetup, state: AgentState, machine: Machine) -> View:
         "sharedPool": _shared_pool(setup.host, state.host.cpu),
         "allocatable": _quantities(totals),
         "requested": _quantities(used),
-        "nodes": [_node(setup, state, node) for node in machine.nodes],
+        "nodes": [_node(setup, state, node, machine) for node in machine.nodes],
         "devices": [device for r in sorted(_known(state)) for device in _devices(state, r)],
         "largest": [_largest(setup, state, node.id, left) for node in machine.nodes],
     }
@@ -125,7 +125,7 @@ def _quantity(name: str, amount: int) -> Quantity:
 # One NUMA node.
 
 
-def _node(setup: AgentSetup, state: AgentState, node: NumaNode) -> View:
+def _node(setup: AgentSetup, state: AgentState, node: NumaNode, machine: Machine) -> View:
     host, cpu = setup.host, state.host.cpu
     own = node.cpus.mask & host.cpu_topology.all
     exclusive = 0
@@ -146,6 +146,9 @@ def _node(setup: AgentSetup, state: AgentState, node: NumaNode) -> View:
             "free": format_list(own & _free(host, cpu)),
             "reserved": format_list(own & reserved),
         },
+        "cores": [
+            format_list(core.mask & own) for core in machine.cores.values() if core.mask & own
+        ],
         "memory": [] if memory is None else _memory(memory.tables),
         "memoryGroup": [node.id] if memory is None else list(memory.cells),
         "occupants": _occupants(setup, state, node.id, own),

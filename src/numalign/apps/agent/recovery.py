@@ -128,7 +128,8 @@ def _readmitted(setup: AgentSetup, state: AgentState, uid: str) -> tuple[AgentSt
     failed = replace(known, phase=Phase.FAILED, reason=text, message=f"Pod was rejected: {message}")
     stops: list[Effect] = [StopContainer(uid, name, 0.0) for name in known.alive()]
     state = replace(state, host=after, pods={**state.pods, uid: failed})
-    return state, [Note("pod_rejected", {"pod": known.pod.name, "reason": text}), *stops]
+    note = Note("pod_rejected", {**lifecycle.named(known.pod), "reason": text, "message": message})
+    return state, [note, *stops]
 
 
 def _caught_up(

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypedDict
@@ -25,17 +25,16 @@ from numalign.adapters.state_files import StateDirectory
 from numalign.apps.agent import processes, saved
 from numalign.apps.agent.config import PODS_MAX, AgentConfig, load
 from numalign.apps.agent.containers import Containers, connected
-from numalign.apps.agent.driver import Agent, Runtime, Started
+from numalign.apps.agent.decide_only import DecideOnly
+from numalign.apps.agent.driver import Agent, Runtime
 from numalign.apps.agent.events import (
     ContainerExited,
     DevicesGone,
     DevicesReported,
     Effect,
-    PinContainer,
     PodDeleted,
     PodSubmitted,
     SourcesReady,
-    StartContainer,
 )
 from numalign.apps.agent.model import AgentPod, AgentSetup, AgentState, DeviceKey
 from numalign.apps.agent.recovery import Ended, recovered
@@ -56,7 +55,6 @@ from numalign.core.devices import Held, SavedDevices
 from numalign.core.errors import ConfigError, PeerError, WireError
 from numalign.core.machine import Machine
 from numalign.core.machine_info import machine_info
-from numalign.core.pod import Pod
 from numalign.core.podresources_view import snapshot
 from numalign.core.state import CpuState, MemoryState
 from numalign.wire import (
@@ -150,10 +148,12 @@ async def assembled(options: Options, now: Callable[[], float] = time.time) -> P
     files.prepare()
     runtime, bridge = await _runtime(options, config, setup, kubelet)
     running, ended = processes.split(await runtime.adopt()) if runtime else ([], [])
+    found = restored(files, setup)
+    alive = {(r.pod_uid, r.container): r.pid for r in running}
     state, effects = recovered(
         setup,
-        **restored(files, setup),
-        alive={(r.pod_uid, r.container): r.pid for r in running},
+        **found,
+        alive=alive if runtime else DecideOnly.adopted(found["pods"]),
         ended={(e.pod_uid, e.container): _ended_run(e) for e in ended},
         now=now(),
     )
@@ -169,6 +169,8 @@ async def assembled(options: Options, now: Callable[[], float] = time.time) -> P
     plugins = DevicePlugins(options.state_dir / "device-plugins", told)
     agent = Agent(setup, machine, files, bridge, plugins, now)
     agent.begin(state)
+    if isinstance(bridge, DecideOnly):
+        bridge.on_ended = lambda uid, name, code: _ended_one(agent, uid, name, code, now())
     notes = runtime.notes if runtime else ("decides only: no containers are run",)
     return Parts(
         agent,
@@ -184,6 +186,12 @@ async def assembled(options: Options, now: Callable[[], float] = time.time) -> P
         effects,
         notes,
     )
+
+
+def _ended_one(agent: Agent, uid: str, container: str, code: int, now: float) -> None:
+    if (known := agent.state.pods.get(uid)) is not None:
+        attempt = known.containers[container].restarts
+        agent.tell(ContainerExited(uid, container, attempt, code, now))
 
 
 def _ended_run(found: Exited) -> Ended:
@@ -425,50 +433,3 @@ async def _ended(parts: Parts) -> None:
                 OOM_KILLED if ended.oom_killed else "",
             )
         )
-
-
-class DecideOnly:
-    """A runtime that runs nothing: for trying out decisions."""
-
-    starts_beside = False
-
-    def __init__(self, logs: Path) -> None:
-        self._logs = logs
-
-    async def start(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> Started:
-        """Pretends that the container runs, under no process number."""
-        del pod, effect, extra
-        return Started(0)
-
-    async def stop(self, uid: str, container: str, grace_seconds: float) -> None:
-        """Nothing runs, so nothing ends by itself either."""
-        del uid, container, grace_seconds
-
-    async def pin(self, effects: Sequence[PinContainer]) -> None:
-        """Nothing is moved."""
-        del effects
-
-    def share(self, cpus: int) -> None:
-        """Nobody helps."""
-        del cpus
-
-    def weigh(self, pods: Iterable[Pod]) -> None:
-        """Nothing is weighed."""
-        del pods
-
-    async def mend(self, effects: Sequence[PinContainer]) -> list[str]:
-        """Nothing drifts."""
-        del effects
-        return []
-
-    def quiet(self, uid: str) -> None:
-        """Nothing made a noise."""
-        del uid
-
-    def forget(self, uid: str) -> None:
-        """Nothing was kept."""
-        del uid
-
-    def log_path(self, uid: str, container: str) -> Path:
-        """Where output would go."""
-        return self._logs / uid / f"{container}.log"

@@ -143,7 +143,7 @@ def _deferred(state: AgentState, event: PodSubmitted, pod: Pod, missing: list[st
     new = AgentPod(event.record, pod, event.source, event.now, containers=containers)
     new = waiting(new, missing)
     state = replace(state, pods={**state.pods, event.uid: new})
-    note = Note("pod_deferred", {**_named(pod), "resources": missing})
+    note = Note("pod_deferred", {**lifecycle.named(pod), "resources": missing})
     return state, [Save(), *_answers(event.request, new, event.uid), note]
 
 
@@ -187,7 +187,7 @@ def _admitted(
     effects: list[Effect] = [
         Save(),
         *_answers(event.request, new, pod.uid),
-        Note("pod_admitted", {**_named(pod), "trace": trace}),
+        Note("pod_admitted", {**lifecycle.named(pod), "trace": trace}),
         *lifecycle.moved(setup, before, state),
         *wanted,
     ]
@@ -222,13 +222,9 @@ def _refused(
         host=host.cleaned(setup.host, after),
         pods={**state.pods, event.uid: new},
     )
-    values = {**_named(pod), "reason": reason, "message": message, "trace": trace}
+    values = {**lifecycle.named(pod), "reason": reason, "message": message, "trace": trace}
     note = Note("pod_rejected", values)
     return state, [Save(), *_answered(event, reason, message), note]
-
-
-def _named(pod: Pod) -> dict[str, object]:
-    return {"pod": pod.name, "namespace": pod.namespace, "uid": pod.uid}
 
 
 def _answered(event: PodSubmitted, reason: str, message: str) -> list[Effect]:
@@ -303,7 +299,7 @@ def _told(setup: AgentSetup, known: AgentPod, event: DevicesAllocated) -> list[E
     if not lost or not setup.runs_processes:
         return []
     values = {"container": event.container, "resource": event.resource, "not_given": lost}
-    return [Note("devices_not_given", {**_named(known.pod), **values})]
+    return [Note("devices_not_given", {**lifecycle.named(known.pod), **values})]
 
 
 def _refused_devices(
@@ -324,6 +320,8 @@ def _refused_devices(
     freed = host.cleaned(setup.host, host.ended(before, uid))
     state = replace(state, host=freed, pods={**state.pods, uid: failed})
     stops = [StopContainer(uid, name, 0.0) for name in failed.alive()]
-    note = Note("pod_rejected", {"pod": known.pod.name, "reason": failed.reason, "at": where})
+    note = Note(
+        "pod_rejected", {**lifecycle.named(known.pod), "reason": failed.reason, "at": where}
+    )
     del now
     return state, [Save(), note, *stops, *lifecycle.moved(setup, before, state)]
