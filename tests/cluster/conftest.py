@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
+import yaml
+from tests.packaging.manifests import MANIFESTS, NAMESPACE
 from tests.real.control_plane import ControlPlane, control_plane
 from tests.real.kubernetes import MissingError
 
 from numalign.wire import crd
-
-SYSTEM = "numalign-system"
 
 
 @pytest.fixture(scope="session")
@@ -20,10 +21,22 @@ def plane(tmp_path_factory) -> ControlPlane:
         with control_plane(tmp_path_factory.mktemp("plane"), has_scheduler=False) as found:
             found.apply(crd.text())
             found.kubectl("wait", "--for=condition=Established", f"crd/{crd.NAME}", "--timeout=20s")
-            found.kubectl("create", "namespace", SYSTEM)
+            found.kubectl("create", "namespace", NAMESPACE)
             yield found
     except MissingError as missing:
         pytest.skip(str(missing))
+
+
+def rights(plane: ControlPlane, manifest: str) -> None:
+    """Applies all of a manifest but the pods: accounts, roles and policies."""
+    found = yaml.safe_load_all((MANIFESTS / manifest).read_text())
+    plane.apply(
+        *(
+            json.dumps(one)
+            for one in found
+            if one and one["kind"] not in ("DaemonSet", "Deployment", "PodDisruptionBudget")
+        )
+    )
 
 
 @pytest.fixture

@@ -244,12 +244,16 @@ class ControlPlane:
         path.touch(mode=0o600)
         path.write_text(json.dumps(content))
 
-    def account(self, namespace: str, name: str) -> Path:
-        """A kubeconfig with a token of a ServiceAccount, which must exist."""
+    def account(self, namespace: str, name: str, *, host: str = "") -> Path:
+        """A kubeconfig with a token of a ServiceAccount, which must exist.
+
+        With ``host`` the token says, as a pod's does, on which host its bearer runs.
+        """
+        bound = ["--bound-object-kind=Node", f"--bound-object-name={host}"] if host else []
         token = self.kubectl(
-            "create", "token", name, "-n", namespace, f"--duration={TOKEN_SECONDS}s"
+            "create", "token", name, "-n", namespace, f"--duration={TOKEN_SECONDS}s", *bound
         )
-        path = self.place / f"kubeconfig-{namespace}-{name}"
+        path = self.place / f"kubeconfig-{namespace}-{name}-{host}"
         self._write_kubeconfig(path, token.strip(), namespace)
         return path
 

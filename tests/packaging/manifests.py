@@ -1,0 +1,53 @@
+"""Writes the plain manifests from the chart, so that there is one source for both.
+
+python -m tests.packaging.manifests
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+from tests.real.helm import template
+
+from numalign.wire import crd
+
+PACKAGING: Final = Path(__file__).parents[2] / "packaging"
+CHART: Final = PACKAGING / "helm" / "numalign"
+MANIFESTS: Final = PACKAGING / "manifests"
+CRD_FILES: Final = (CHART / "crds" / "noderesourcetopologies.yaml", MANIFESTS / "crd.yaml")
+NAMESPACE: Final = "numalign-system"
+_HEAD: Final = "# Made from packaging/helm/numalign by `python -m tests.packaging.manifests`.\n"
+
+# Each manifest: the template, and the values that differ from the chart's.
+PARTS: Final = {
+    "exporter.yaml": ("exporter.yaml", ()),
+    "redeploy.yaml": ("redeploy.yaml", ()),
+    "redeploy-gate.yaml": ("redeploy-gate.yaml", ("redeploy.gate.enabled=true",)),
+    "scheduler-extender.yaml": ("scheduler.yaml", ()),
+    "scheduler-standalone.yaml": ("scheduler.yaml", ("scheduler.mode=standalone",)),
+}
+
+
+def rendered(name: str) -> str:
+    """One manifest, as the chart makes it."""
+    source, values = PARTS[name]
+    arguments = ["--show-only", f"templates/{source}", *(f"--set={value}" for value in values)]
+    text = template(CHART, *arguments, namespace=NAMESPACE)
+    lines = [line for line in text.splitlines() if not line.startswith("# Source:")]
+    return _HEAD + "\n".join(line.rstrip() for line in lines).strip() + "\n"
+
+
+def main() -> int:
+    """Writes all of them."""
+    for path in CRD_FILES:
+        path.write_text(crd.text())
+    for name in PARTS:
+        (MANIFESTS / name).write_text(rendered(name))
+    sys.stdout.write(f"wrote {len(PARTS) + len(CRD_FILES)} files\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
