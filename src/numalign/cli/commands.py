@@ -112,6 +112,26 @@ GROUPS: Final[tuple[tuple[str, tuple[Entry, ...]], ...]] = (
                 "Publish this host's NUMA nodes as a NodeResourceTopology.",
             ),
             Entry(
+                "scheduler",
+                "numalign.cli.scheduler",
+                "Place the pods of a cluster so that no kubelet refuses them.",
+            ),
+            Entry(
+                "hosts",
+                "numalign.cli.hosts",
+                "Show the hosts of a cluster by NUMA node, with what is free.",
+            ),
+            Entry(
+                "pods",
+                "numalign.cli.pods",
+                "Show on which CPUs, NUMA nodes and devices the containers of a cluster are.",
+            ),
+            Entry(
+                "fit",
+                "numalign.cli.fit",
+                "Say which hosts of a cluster would take a pod now, and why the others would not.",
+            ),
+            Entry(
                 "redeploy",
                 "numalign.cli.redeploy",
                 "Clean up after pods that a kubelet refused, and end the storm of new ones.",
