@@ -25,6 +25,7 @@ from lightkube.config.models import User
 from lightkube.core.exceptions import ConfigError as LightkubeConfigError
 
 from numalign.core.errors import ApiError, ConfigError, WireError
+from numalign.wire import plain_yaml
 from numalign.wire.kube_api import (
     Kind,
     WatchLine,
@@ -119,8 +120,15 @@ def _ignore(_: ApiError) -> None:
 class ApiServer:
     """One API server and who we are to it."""
 
-    def __init__(self, http: httpx2.AsyncClient, *, namespace: str = "default") -> None:
+    def __init__(
+        self,
+        http: httpx2.AsyncClient,
+        *,
+        namespace: str = "default",
+        backoff_seconds: tuple[float, float] = BACKOFF_SECONDS,
+    ) -> None:
         self._http = http
+        self._backoff_seconds = backoff_seconds
         self.namespace = namespace  # the one we run in, or that of the kubeconfig's context
 
     @classmethod
@@ -129,9 +137,16 @@ class ApiServer:
         try:
             config = _config(kubeconfig, context)
             http = AsyncClient(_with_user(config), _connection())
-        except (LightkubeConfigError, OSError, KeyError, TypeError, ValueError) as exc:
+        except (
+            LightkubeConfigError,
+            WireError,
+            OSError,
+            LookupError,
+            TypeError,
+            ValueError,
+        ) as exc:
             raise ConfigError(
-                f"{kubeconfig or 'the way to the cluster'}: {exc or type(exc).__name__}. "
+                f"{kubeconfig or 'the way to the cluster'}: {_words(exc)}. "
                 "Give a kubeconfig file with --kubeconfig or KUBECONFIG, or run in a pod."
             ) from exc
         return cls(http, namespace=config.namespace)
@@ -286,7 +301,7 @@ class ApiServer:
         ``decode`` raises WireError for an object that it cannot read.
         """
         version: str | None = None
-        backoff = Backoff()
+        backoff = Backoff(*self._backoff_seconds)
         while True:
             try:
                 if version is None:
@@ -342,15 +357,30 @@ class ApiServer:
 
 def _config(kubeconfig: Path | None, context: str | None) -> SingleConfig:
     """As kubectl, a file that somebody names comes first; then the pod that we run in."""
-    named = kubeconfig or os.environ.get("KUBECONFIG")
-    if named:
-        found = KubeConfig.from_file(named).get(context)
-    elif context is None:
-        found = KubeConfig.from_env(service_account=SERVICE_ACCOUNT).get()
+    named = kubeconfig or next(filter(None, os.environ.get("KUBECONFIG", "").split(":")), None)
+    in_pod = not named and context is None and (SERVICE_ACCOUNT / "token").exists()
+    if in_pod:
+        found = KubeConfig.from_service_account(SERVICE_ACCOUNT).get()
     else:
-        found = KubeConfig.from_file("~/.kube/config").get(context)
+        found = _from_file(Path(named or "~/.kube/config").expanduser()).get(context)
     assert found is not None, "lightkube raises where there is no context"
     return found
+
+
+def _from_file(path: Path) -> KubeConfig:
+    with path.open("rb") as stream:
+        content = plain_yaml.load(stream.read(plain_yaml.SIZE_BYTES_MAX + 1))
+    if not isinstance(content, dict):
+        raise TypeError("found no kubeconfig, expected a map with clusters, users and contexts")
+    return KubeConfig.from_dict(content, path)
+
+
+def _words(exc: Exception) -> str:
+    if isinstance(exc, OSError):
+        return exc.strerror or str(exc)
+    if isinstance(exc, KeyError):
+        return f"found no {exc.args[0]}"
+    return str(exc) or type(exc).__name__
 
 
 def _with_user(config: SingleConfig) -> SingleConfig:
