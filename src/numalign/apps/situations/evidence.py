@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from numalign.core.devices import Device
-from numalign.core.machine import Machine
-from numalign.core.podresources_view import View
 from numalign.core.settings import Fidelity, Version
-from numalign.core.situation import Situation
-from numalign.wire.kubelet_config import KubeletConfig
-from numalign.wire.pod_records import PodRecord
+
+if TYPE_CHECKING:
+    from numalign.core.devices import Device
+    from numalign.core.machine import Machine
+    from numalign.core.podresources_view import View
+    from numalign.core.situation import Situation
+    from numalign.wire.kubelet_config import KubeletConfig
+    from numalign.wire.pod_records import PodRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

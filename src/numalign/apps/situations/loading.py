@@ -22,7 +22,6 @@ from numalign.core.machine_info import machine_info
 from numalign.core.settings import Settings
 from numalign.core.situation import Situation
 from numalign.core.state import CpuState, MemoryState
-from numalign.wire import cpu_checkpoint, device_checkpoint, device_holdings, memory_checkpoint
 from numalign.wire.host_settings import default_config, host_settings
 from numalign.wire.kubelet_config import KubeletConfig
 
@@ -107,6 +106,10 @@ def settings_of(evidence: Evidence) -> tuple[KubeletConfig, Settings]:
 
 def decoded(evidence: Evidence, host: Host) -> Files:
     """What the state files say; CorruptCheckpointError with the kubelet's words if they are bad."""
+    if not evidence.state:
+        return Files()
+    from numalign.wire import cpu_checkpoint, memory_checkpoint  # noqa: PLC0415 - large
+
     settings = host.settings
     cpu = evidence.state.get(cpu_checkpoint.FILE_NAME)
     memory = evidence.state.get(memory_checkpoint.FILE_NAME)
@@ -119,6 +122,8 @@ def decoded(evidence: Evidence, host: Host) -> Files:
 
 def saved_devices(evidence: Evidence) -> SavedDevices | None:
     """What the device manager's file says."""
+    from numalign.wire import device_checkpoint, device_holdings  # noqa: PLC0415 - large
+
     data = evidence.state.get(device_checkpoint.FILE_NAME)
     if data is None:
         return None

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from numalign.apps.situations.evidence import Evidence
 from numalign.core.devices import SavedDevices
 from numalign.core.host import Host
 from numalign.core.pod import Container, Pod, Qos, exclusive_cpus, qos_class
-from numalign.core.podresources_view import ContainerView, PodView
 from numalign.core.quantity import Quantity
 from numalign.core.sets import format_list, mask_of
 from numalign.core.state import Block, CpuState, MemoryState
 from numalign.wire.pods import core_pod
+
+if TYPE_CHECKING:
+    from numalign.core.podresources_view import ContainerView, PodView
 
 UNKNOWN = "unknown pod"
 NOT_ASKED = (

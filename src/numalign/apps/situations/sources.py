@@ -120,12 +120,12 @@ def _known(on: str) -> Evidence | None:
         return _here()
     if on.startswith(("http://", "https://", UNIX)):
         return _agents(on)
+    path = Path(on)
+    if not discovery.exists(path):
+        return None
     from numalign.adapters.bundles import holds_bundle, read_bundle  # noqa: PLC0415
 
-    path = Path(on)
-    if discovery.exists(path) and holds_bundle(path):
-        return evidence_in(read_bundle(path), on)
-    return None
+    return evidence_in(read_bundle(path), on) if holds_bundle(path) else None
 
 
 def _here() -> Evidence:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from numalign.apps.situations.evidence import Loaded
-from numalign.core.cgroup_values import mems_of
 from numalign.core.decisions import Admitted, Placement
 from numalign.core.pod import Pod, qos_class
 from numalign.core.sets import format_list
@@ -69,6 +68,8 @@ def as_data(outcome: Outcome) -> dict[str, Any]:
 
 
 def _container(placement: Placement, outcome: Outcome) -> dict[str, Any]:
+    from numalign.core.cgroup_values import mems_of  # noqa: PLC0415 - the table does without
+
     mems = mems_of(placement.memory)
     return {
         "name": placement.container,
