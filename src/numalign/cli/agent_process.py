@@ -14,6 +14,7 @@ from typing import Final
 from numalign.adapters import places
 from numalign.apps.agent.metrics import AgentMetrics
 from numalign.apps.agent.run import Options, Parts, assembled, run
+from numalign.apps.agent.saved import STATE_FILES
 from numalign.cli.daemon import address, configure_logs
 from numalign.core.errors import (
     ConfigError,
@@ -53,11 +54,13 @@ def run_agent(
             asyncio.run(_served(options, tcp, ends_pods=ends_pods))
     except (StartError, CorruptCheckpointError) as error:
         print(f"error: {error}", file=sys.stderr)
-        print(
-            f"hint: `numalign state check --state-dir {directory}` says what would change, "
-            "`numalign state reset --dry-run` what a clean start would remove",
-            file=sys.stderr,
-        )
+        if any((directory / name).exists() for name in STATE_FILES):
+            print(
+                f"hint: `numalign state check --state-dir {directory}` says what would change, "
+                f"`numalign state reset --state-dir {directory} --dry-run` what a clean start "
+                "would remove",
+                file=sys.stderr,
+            )
         return 1
     return 0
 

@@ -94,22 +94,21 @@ def reset(
     """
     from numalign.adapters import places
     from numalign.adapters.state_files import StateDirectory
-    from numalign.apps.agent import saved
+    from numalign.apps.agent.saved import STATE_FILES
     from numalign.cli.agent_process import alone
-    from numalign.wire import cpu_checkpoint, device_checkpoint, memory_checkpoint
 
     out = Output.of(ctx)
     directory = state_dir or places.state_directory()
-    names = [m.FILE_NAME for m in (cpu_checkpoint, memory_checkpoint, device_checkpoint, saved)]
-    there = [name for name in names if (directory / name).exists()]
+    there = [name for name in STATE_FILES if (directory / name).exists()]
     if not there:
         out.text(f"{directory}: there is nothing to remove\n")
         return 0
-    for name in there:
-        out.text(f"{'would remove' if dry_run else 'removed'} {directory / name}\n")
-    if not dry_run:
-        with alone(directory):
-            files = StateDirectory(directory)
-            for name in there:
-                files.remove(name)
+    if dry_run:
+        out.text("".join(f"would remove {directory / name}\n" for name in there))
+        return 0
+    with alone(directory):
+        files = StateDirectory(directory)
+        for name in there:
+            files.remove(name)
+            out.text(f"removed {directory / name}\n")
     return 0

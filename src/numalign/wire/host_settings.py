@@ -7,6 +7,7 @@ from typing import Final
 from numalign.core.machine import Machine
 from numalign.core.quantity import Quantity, hugepage_type
 from numalign.core.settings import Fidelity, ReservedMemory, Settings, Version
+from numalign.core.topology_policy import MAX_NODES, NODES_MAX_DEFAULT
 from numalign.wire import kubelet_config
 from numalign.wire.kubelet_config import KubeletConfig
 
@@ -41,13 +42,17 @@ def default_config(machine: Machine) -> KubeletConfig:
     """What suits a host that nobody has configured: pin what asks for it, refuse nothing.
 
     Static CPU and memory managers, best-effort alignment, the lowest CPU and a little memory of the
-    first node that has any kept for the system.
+    first node that has any kept for the system. A machine with more NUMA nodes than the kubelet
+    allows by itself gets the option that allows them.
     """
+    count = len(machine.nodes)
+    options = {MAX_NODES: str(count)} if count > NODES_MAX_DEFAULT else {}
     node = next((node.id for node in machine.nodes if node.memory_bytes), machine.nodes[0].id)
     return KubeletConfig(
         cpu_policy="static",
         memory_policy="Static",
         topology_policy="best-effort",
+        topology_options=options,
         reserved_system_cpus=str(machine.cpus[0].id),
         reserved_memory=(ReservedMemory(node, "memory", Quantity.parse(RESERVED_MEMORY)),),
     )

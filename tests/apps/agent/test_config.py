@@ -2,7 +2,8 @@
 
 import pytest
 
-from numalign.apps.agent.config import load
+from numalign.adapters.discovery import discover
+from numalign.apps.agent.config import AgentConfig, load
 from numalign.apps.agent.run import setup_of
 from numalign.core.errors import ConfigError
 from numalign.core.node_fit import PODS
@@ -30,6 +31,12 @@ def test_the_kubelets_number_of_pods_counts_unless_ours_is_given():
     both = OURS + "kubeletConfig: kubelet.yaml\n"
     assert totals(both.encode(), lambda _: KUBELET)[PODS] == 7
     assert totals(f"{both}podsMax: 9\n".encode(), lambda _: KUBELET)[PODS] == 9
+
+
+@pytest.mark.parametrize("name", ["vm-2cpu", "xeon-2s-cxl", "epyc-2s-nps4", "gb200"])
+def test_without_a_configuration_every_machine_can_be_used(name):
+    setup, _ = setup_of(AgentConfig(), discover(name))
+    assert setup.host.cpu is not None and setup.host.memory is not None
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import asyncio
 import json
 
 from numalign.apps.agent import run
+from numalign.apps.agent.events import SourcesReady
 from numalign.wire.pods import load_all
 
 
@@ -45,6 +46,7 @@ def test_pods_run_stay_over_a_restart_and_give_everything_back_when_deleted(tmp_
         agent = parts.agent
         assert phases(agent) == {"plain": "Running", "with-init": "Running"}
         task = asyncio.create_task(agent.run(parts.first))
+        agent.tell(SourcesReady(0.0))
         assert len(agent.state.host.cpu.entries) == 2
         for uid in ("plain", "with-init"):
             assert (await agent.delete(uid)).accepted

@@ -156,7 +156,7 @@ def test_what_a_plain_process_does_not_get_is_noted(agent):
     answer = Allocation(mounts=(Mount("/c", "/h"),))
     known = replace(known, allocations={("main", "example.com/gpu"): answer})
     assert notes_of(agent.setup, known) == [
-        "main: the image nginx:1 is not used; its command runs on the host itself",
+        "image nginx:1 not used: the commands run on the host itself",
         "main: of what the plugin of example.com/gpu gives, a plain process does not get "
         "mounts /c; it sees the files of the host",
     ]

@@ -264,11 +264,12 @@ def notes_of(setup: AgentSetup, known: AgentPod) -> list[str]:
     if not setup.runs_processes:
         return []
     spec = known.record.spec
-    found = [
-        f"{record.name}: the image {record.image} is not used; its command runs on the host itself"
-        for record in (*(spec.initContainers or ()), *(spec.containers or ()))
-        if record.image
-    ]
+    records = (*(spec.initContainers or ()), *(spec.containers or ()))
+    images = sorted({record.image for record in records if record.image})
+    found = []
+    if images:
+        noun = "image" if len(images) == 1 else "images"
+        found.append(f"{noun} {', '.join(images)} not used: the commands run on the host itself")
     for (container, resource), answer in sorted(known.allocations.items()):
         if lost := parts_for_containers(answer):
             found.append(

@@ -57,14 +57,20 @@ function colour(uid) {
 }
 function table(heads, lines, nothing) {
   if (!lines.length) return make('p', nothing, 'soft');
+  // A column in which nothing stands is left out.
+  const kept = heads.map((_, at) => lines.some(line => {
+    const cell = line.cells[at];
+    return cell instanceof Node ? cell.textContent : cell;
+  }));
   const box = make('div', null, 'wide'), found = make('table'), head = make('thead');
   const row = make('tr'), body = make('tbody');
-  heads.forEach(text => row.append(make('th', text)));
+  heads.forEach((text, at) => { if (kept[at]) row.append(make('th', text)); });
   head.append(row);
   for (const line of lines) {
     const tr = make('tr');
     if (line.uid) tr.dataset.uid = line.uid;
     line.cells.forEach((cell, at) => {
+      if (!kept[at]) return;
       const isNode = cell instanceof Node;
       const td = make('td', isNode ? null : cell, (line.names || [])[at]);
       if (heads[at]) td.dataset.label = heads[at];
@@ -101,7 +107,7 @@ function why(pod) {
     if (state && state.message) parts.push(one.name + ': ' + state.message);
     else if (state && state.exitCode) parts.push(one.name + ': exit code ' + state.exitCode);
   }
-  return [...parts, ...pod.numalign.notes].filter(Boolean).join('\n');
+  return parts.filter(Boolean).join('\n');
 }
 function pods(found) {
   const wanted = byId('filter').value.trim().toLowerCase();
