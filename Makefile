@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check e2e bench lock proto clean
+.PHONY: help setup run test check e2e e2e-numa twin bench lock proto clean
 
 help: ## Show what can be done
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,7 +23,7 @@ run: setup ## Run the agent on this host with a few example pods
 	$(BIN)/numalign up --state-dir "$${TMPDIR:-/tmp}/numalign-run-$$(id -u)"
 
 test: setup ## Run all tests that need nothing but this checkout
-	$(BIN)/python -m pytest -m "not e2e"
+	$(BIN)/python -m pytest -m "not e2e and not e2e_numa"
 
 check: setup ## Lint, types and layer contracts
 	$(BIN)/ruff check .
@@ -33,6 +33,12 @@ check: setup ## Lint, types and layer contracts
 
 e2e: setup ## Run the tests that need real components
 	$(BIN)/python -m pytest -m e2e
+
+e2e-numa: setup ## Run the tests that need a kernel with several NUMA nodes (QEMU, Go, root; an hour)
+	$(BIN)/python -m pytest -m e2e_numa
+
+twin: setup ## The real kubelet beside our agent, step by step; CONFIG=name for one configuration
+	$(BIN)/python -m tests.twin $(CONFIG)
 
 bench: setup ## Measure, beside the real Go code where Go is installed
 	$(BIN)/python -m bench

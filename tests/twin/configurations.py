@@ -28,7 +28,7 @@ _BASE: Final[dict[str, Any]] = {
     "authorization": {"mode": "AlwaysAllow"},
     "address": "127.0.0.1",
     "readOnlyPort": PORT,
-    "podLogsDir": "/run/kubelet/logs",
+    "podLogsDir": "/run/pod-logs",
     "localStorageCapacityIsolation": False,
     "enforceNodeAllocatable": ["pods"],
     "cpuManagerReconcilePeriod": "1s",

@@ -6,26 +6,28 @@ port, its state files and the cgroups.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, Final
 
-HOME: Final = Path("/run/kubelet")  # on a tmpfs: overlayfs does not lie on overlayfs
-ROOT: Final = HOME / "root"
-MANIFESTS: Final = HOME / "manifests"
-RUNTIME: Final = Path("/run/ctd")
-DEVICES: Final = Path("/var/lib/kubelet/device-plugins")  # fixed in the kubelet
+ROOT: Final = Path("/var/lib/kubelet")
+CONFIG: Final = ROOT / "config.yaml"
+MANIFESTS: Final = Path("/run/manifests")
+RUNTIME: Final = Path("/run/ctd")  # on a tmpfs: overlayfs does not lie on overlayfs
+DEVICES: Final = ROOT / "device-plugins"
+PODS: Final = Path("/run/pods.json")
 CGROUPS: Final = Path("/sys/fs/cgroup")
 HOST_NAME: Final = "worker-1"
 PORT: Final = 10255
-START_SECONDS_MAX: Final = 120.0
-POD_SECONDS_MAX: Final = 60.0
+START_SECONDS_MAX: Final = 400.0
+POD_SECONDS_MAX: Final = 240.0
 CGROUP_FILES: Final = (
     "cpuset.cpus",
     "cpuset.mems",
@@ -106,18 +108,19 @@ def start_containerd(files: str, config: str) -> None:
     def called(*words: str) -> bool:
         return subprocess.run([*ctr, *words], capture_output=True, check=False).returncode == 0
 
-    until(lambda: called("version"), "containerd answers", 60)
+    until(lambda: called("version"), "containerd answers", START_SECONDS_MAX)
     for name in ("busybox", "pause"):
         assert called("images", "import", f"{files}/{name}.tar"), _log("containerd")[-1000:]
 
 
 def start_kubelet(program: str, files: str, config: Mapping[str, Any]) -> None:
     """The kubelet on static pods, without an API server."""
-    MANIFESTS.mkdir(parents=True, exist_ok=True)
-    ROOT.mkdir(exist_ok=True)
-    (HOME / "config.json").write_text(json.dumps(config))
-    command = [program, "--config", str(HOME / "config.json"), "--root-dir", str(ROOT)]
-    command += ["--cert-dir", str(HOME / "pki"), "--hostname-override", HOST_NAME]
+    if not MANIFESTS.exists():
+        MANIFESTS.mkdir()
+        ROOT.mkdir(exist_ok=True)
+        subprocess.run(["mount", "-t", "tmpfs", "kubelet", str(ROOT)], check=True)
+    CONFIG.write_text(json.dumps(config))
+    command = [program, "--config", str(CONFIG), "--hostname-override", HOST_NAME]
     process = _started("kubelet", command, PATH=f"{files}/bin:{os.environ['PATH']}")
 
     def is_up() -> bool:
@@ -146,7 +149,7 @@ def start_plugins(program: str, devices: Mapping[str, Sequence[str]], place: str
         until(
             lambda name=name, before=before: _log(name).count('"sent"') > before,
             f"the plugin of {resource} is asked: {_log(name)[-500:]}",
-            60,
+            POD_SECONDS_MAX,
         )
 
 
@@ -205,8 +208,31 @@ def state_files() -> dict[str, str | None]:
     return {n: p.read_text() if p.exists() else None for n, p in STATE_FILES.items()}
 
 
+def put_state_files(files: Mapping[str, str | None]) -> None:
+    """Puts a copy of somebody's state where the kubelet will find it; it must not run."""
+    assert "kubelet" not in _processes, "the kubelet is stopped"
+    for name, text in files.items():
+        STATE_FILES[name].unlink(missing_ok=True)
+        if text is not None:
+            STATE_FILES[name].write_text(text)
+
+
 def _holds_cpus(uid: str) -> bool:
     return uid in STATE_FILES["cpu_manager_state"].read_text()
+
+
+def capture(bundle: str, version: str) -> None:
+    """``numalign capture`` with the pods that the kubelet itself lists."""
+    from numalign.cli.main import main  # loaded once, inside
+
+    with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/pods", timeout=20) as answer:
+        PODS.write_bytes(answer.read())
+    minor = version.rpartition(".")[0]
+    words = ["capture", "-o", bundle, "--pods", str(PODS), "--kubernetes", minor]
+    said = io.StringIO()
+    with redirect_stdout(said), redirect_stderr(said):
+        code = main(words)
+    assert code == 0, said.getvalue()
 
 
 # Steps.
@@ -217,8 +243,9 @@ def apply(manifest: Mapping[str, Any]) -> dict[str, Any]:
     meta = manifest["metadata"]
     uid = meta["uid"]
     # Written whole and renamed: the kubelet reads what it is told of.
-    (HOME / "new").write_text(json.dumps(manifest))
-    (HOME / "new").rename(MANIFESTS / f"{meta['name']}.json")
+    new = MANIFESTS.with_name("new-manifest")
+    new.write_text(json.dumps(manifest))
+    new.rename(MANIFESTS / f"{meta['name']}.json")
     status: dict[str, Any] = {}
 
     def is_settled() -> bool:
@@ -230,7 +257,7 @@ def apply(manifest: Mapping[str, Any]) -> dict[str, Any]:
         until(is_settled, f"{meta['name']} runs", POD_SECONDS_MAX)
     if status.get("phase") == "Failed":
         # What a refused pod was given on the way is freed by the reconcile loop.
-        until(lambda: not _holds_cpus(uid), f"{meta['name']} is cleaned up", 20)
+        until(lambda: not _holds_cpus(uid), f"{meta['name']} is cleaned up", POD_SECONDS_MAX)
     return {
         "phase": status.get("phase"),
         "reason": status.get("reason"),
@@ -292,13 +319,17 @@ def restarted(uids: Sequence[str]) -> dict[str, Any]:
         found = phases()
         return all(uid in found and found[uid][1][0] in ("Running", *ENDED) for uid in uids)
 
-    until(is_settled, "all pods are decided about", 90)
+    until(is_settled, "all pods are decided about", POD_SECONDS_MAX)
     found = phases()
     idle = [uid for uid, (_, (phase, _)) in found.items() if phase in ENDED]
-    until(lambda: not any(map(_holds_cpus, idle)), "refused pods are cleaned up", 30)
+    until(lambda: not any(map(_holds_cpus, idle)), "refused pods are cleaned up", POD_SECONDS_MAX)
     held = json.loads(STATE_FILES["cpu_manager_state"].read_text())
     gone = [uid for uid in _entries(held) if uid not in uids]
-    until(lambda: not any(map(_holds_cpus, gone)), "pods that are gone are cleaned up", 30)
+    until(
+        lambda: not any(map(_holds_cpus, gone)),
+        "pods that are gone are cleaned up",
+        POD_SECONDS_MAX,
+    )
     files = state_files()
     del files["kubelet_internal_checkpoint"]
     return {"pods": dict(found.values()), **files}

@@ -165,6 +165,16 @@ class Drawn:
         return with_devices(one, resource, self._random.choice((1, 1, 2)))
 
 
+def after_hand_over(first: int) -> list[Step]:
+    """A few more, on what somebody else has left."""
+    return [
+        pod(first, [container("c", "2", "32Mi")]),
+        pod(first + 1, [with_devices(container("c", "1", "16Mi"), GPU, 1)]),
+        pod(first + 2, [container("c", "40", "16Mi")]),  # refused
+        pod(first + 3, [container("c", "1500m", "16Mi")]),
+    ]
+
+
 def whole(seed: str, drawn: int) -> list[Step]:
     """The steps by hand and then so many drawn ones."""
     first = by_hand()

@@ -15,7 +15,7 @@ from tests.twin.configurations import Configuration
 from tests.twin.sequences import Step
 
 INSIDE = "tests.twin.kubelet"
-CALL_SECONDS_MAX = 180.0
+CALL_SECONDS_MAX = 900.0
 
 
 class Worker:
@@ -26,7 +26,7 @@ class Worker:
         self.configuration = configuration
         self.version = version
         self.program = str(kubernetes.programs(version, ["kubelet"]) / "kubelet")
-        self.files = str(containerd.fetched("sid"))
+        self.files = containerd.fetched("sid")
         self.plugin = str(built(NUMA_PLUGIN))
         self.uids: dict[str, str] = {}  # of the manifests that are there, by name
 
@@ -36,19 +36,14 @@ class Worker:
 
     def start(self) -> None:
         """Starts everything."""
-        text = containerd.config_text(kubelet.RUNTIME, self.files_programs, major=2)
-        self.call("start_containerd", self.files, text)
+        text = containerd.config_text(kubelet.RUNTIME, self.files / "bin", major=2)
+        self.call("start_containerd", str(self.files), text)
         self.start_kubelet()
         self.start_plugins()
 
-    @property
-    def files_programs(self) -> Any:
-        """Where the programs of containerd are."""
-        return containerd.fetched("sid") / "bin"
-
     def start_kubelet(self) -> None:
         """Starts the kubelet, for the first time or again."""
-        self.call("start_kubelet", self.program, self.files, self.configuration.kubelet)
+        self.call("start_kubelet", self.program, str(self.files), self.configuration.kubelet)
 
     def start_plugins(self) -> None:
         """Starts the device plugins."""
@@ -78,32 +73,19 @@ class Worker:
 
 
 @contextmanager
-def worker(configuration: Configuration, version: str) -> Iterator[Worker]:
-    """A running worker; MissingError where something that it needs is missing."""
+def worker(
+    configuration: Configuration, version: str, *, first: str | None = None
+) -> Iterator[Worker]:
+    """A running worker; ``first`` is called inside before anything else.
+
+    MissingError where something that it needs is missing.
+    """
     with Guest(TOPOLOGIES[configuration.topology]) as guest:
+        if first is not None:
+            guest.call(first)
         found = Worker(guest, configuration, version)
         found.start()
         yield found
-
-
-def recorded(
-    running: Worker, steps: list[Step], watch: Callable[[int, Step, dict[str, Any] | None], None]
-) -> dict[str, Any]:
-    """Does all steps and gives the record; ``watch`` is told of each."""
-    record: dict[str, Any] = {
-        "name": running.configuration.name,
-        "kubernetes": running.version,
-        "topology": running.configuration.topology,
-        "config": running.configuration.kubelet,
-        "machine": running.call("machine"),
-        "devices": running.configuration.devices,
-        "steps": [],
-    }
-    for number, step in enumerate(steps):
-        result = running.step(step)
-        record["steps"].append(step if result is None else {**step, "result": result})
-        watch(number, step, result)
-    return record
 
 
 def shown(step: Step, result: dict[str, Any] | None) -> str:

@@ -1,0 +1,201 @@
+"""Runs inside the guest: our agent beside the kubelet, with the same configuration and pods."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import multiprocessing
+import multiprocessing.forkserver
+import os
+import shutil
+import socket
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any, Final
+
+from tests.twin.kubelet import (
+    CGROUPS,
+    ENDED,
+    NotSettledError,
+    group_files,
+    until,
+)
+
+STATE: Final = Path("/run/agent")
+MANIFESTS: Final = Path("/run/agent-manifests")
+CONFIG: Final = Path("/run/agent.yaml")
+LOG: Final = Path("/run/agent.log")
+PARENT: Final = "numalign-twin"
+DEVICES: Final = STATE / "device-plugins"
+FILES: Final = ("cpu_manager_state", "memory_manager_state", "kubelet_internal_checkpoint")
+SECONDS_MAX: Final = 400.0
+
+# An emulated CPU takes half a minute to load the agent; so one process does it once, and every
+# agent is a fork of that one.
+_forks = multiprocessing.get_context("forkserver")
+_processes: list[ForkServerProcess] = []
+
+
+def load() -> None:
+    """Begins to load the agent's code beside whatever else goes on."""
+    _forks.set_forkserver_preload(["numalign.cli.agent", "numalign.cli.agent_process"])
+    multiprocessing.forkserver.ensure_running()
+
+
+def _run(words: Sequence[str]) -> None:
+    from numalign.cli.main import main
+
+    log = os.open(LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    os.setsid()
+    os._exit(main(words))
+
+
+def start(kubelet_config: str, version: str) -> None:
+    """Starts the agent, for the first time or again."""
+    MANIFESTS.mkdir(exist_ok=True)
+    CONFIG.write_text(
+        json.dumps(
+            {
+                "apiVersion": "numalign.io/v1",
+                "kind": "AgentConfiguration",
+                "kubernetes": version.rpartition(".")[0],
+                "fidelity": "kubelet",
+                "kubeletConfig": kubelet_config,
+                "cgroupParent": PARENT,
+            }
+        )
+    )
+    words = ["agent", "--config", str(CONFIG), "--pods", str(MANIFESTS)]
+    words += ["--state-dir", str(STATE), "--listen", ""]
+    process = _forks.Process(target=_run, args=(words,))
+    process.start()
+    _processes[:] = [process]
+
+    def is_up() -> bool:
+        if not process.is_alive():
+            raise NotSettledError(f"the agent ended: {LOG.read_text()[-1500:]}")
+        with suppress(OSError):
+            pods()
+            return True
+        return False
+
+    until(is_up, "the agent answers", SECONDS_MAX)
+
+
+def stop() -> None:
+    """Kills the agent; containers go on."""
+    [process] = _processes
+    process.kill()
+    process.join()
+    _processes.clear()
+
+
+class _Unix(http.client.HTTPConnection):
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(20)
+        self.sock.connect(str(STATE / "agent.sock"))
+
+
+def pods() -> dict[str, dict[str, Any]]:
+    """What the agent says of its pods, by uid."""
+    line = _Unix("agent")
+    try:
+        line.request("GET", "/pods")
+        answer = line.getresponse()
+        items = json.loads(answer.read())["items"]
+    finally:
+        line.close()
+    return {item["metadata"]["uid"]: item for item in items}
+
+
+def apply(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Gives the agent a manifest and waits until the pod runs or was refused."""
+    meta = manifest["metadata"]
+    new = MANIFESTS / f".{meta['name']}"
+    new.write_text(json.dumps(manifest))
+    new.rename(MANIFESTS / f"{meta['name']}.json")
+    found: dict[str, Any] = {}
+
+    def is_settled() -> bool:
+        nonlocal found
+        found = (pods().get(meta["uid"]) or {}).get("status") or {}
+        return found.get("phase") in ("Running", *ENDED)
+
+    until(is_settled, f"{meta['name']} runs: {found}", SECONDS_MAX)
+    return {
+        "phase": found["phase"],
+        "reason": found.get("reason"),
+        "message": found.get("message"),
+        **state_files(),
+        "cgroups": cgroups(meta["uid"]),
+    }
+
+
+def delete(name: str, uid: str) -> None:
+    """Takes a manifest away and waits until the agent has forgotten the pod."""
+    (MANIFESTS / f"{name}.json").unlink()
+    if _processes:
+        until(lambda: uid not in pods(), f"{name} goes", SECONDS_MAX)
+
+
+def settled(uids: Sequence[str]) -> dict[str, Any]:
+    """What became of all pods after the agent was started again."""
+
+    def is_settled() -> bool:
+        found = pods()
+        return set(found) == set(uids) and all(
+            found[uid]["status"]["phase"] in ("Running", *ENDED) for uid in uids
+        )
+
+    until(is_settled, "all pods are decided about", SECONDS_MAX)
+    return {
+        uid: [pod["status"]["phase"], pod["status"].get("reason")] for uid, pod in pods().items()
+    }
+
+
+def state_files() -> dict[str, str | None]:
+    """The bytes of the state files."""
+    found = {}
+    for name in FILES:
+        path = next((p for p in (STATE / name, DEVICES / name) if p.exists()), None)
+        found[name] = path.read_text() if path is not None else None
+    return found
+
+
+def put_state_files(files: Mapping[str, str | None]) -> None:
+    """Makes a new state directory with a copy of somebody's state; the agent must not run."""
+    assert not _processes, "the agent is stopped"
+    shutil.rmtree(STATE)
+    DEVICES.mkdir(parents=True)
+    for name, text in files.items():
+        if text is not None:
+            (DEVICES if name == FILES[2] else STATE).joinpath(name).write_text(text)
+
+
+def cgroups(uid: str) -> dict[str, dict[str, str]]:
+    """The cgroup files of a pod ("") and of its containers that have a group."""
+    found = {}
+    for above in ("", "burstable", "besteffort"):
+        group = CGROUPS / PARENT / above / f"pod{uid}"
+        if group.is_dir():
+            found[""] = group_files(group)
+            for one in sorted(group.glob("c-*")):
+                if one.is_dir() and (one / "cgroup.procs").read_text().strip():
+                    found[one.name.removeprefix("c-")] = group_files(one)
+    return found
+
+
+def pod_resources(which: str) -> Any:
+    """What the PodResources API of the agent or of the kubelet answers."""
+    import msgspec
+    from tests.twin.kubelet import ROOT
+
+    from numalign.adapters.podresources_client import asked
+
+    place = STATE if which == "agent" else ROOT
+    return msgspec.to_builtins(asked(place / "pod-resources" / "kubelet.sock"))

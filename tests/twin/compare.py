@@ -1,0 +1,101 @@
+"""What our agent did, compared with what the kubelet did on the same step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from numalign.wire import device_checkpoint
+
+# What the agent says of totals, the kubelet says of static pods in other words.
+_NO_VICTIMS: Final = "no set of running pods found to reclaim resources: ["
+_UNORDERED: Final = "kubelet_internal_checkpoint"
+
+
+def decision_differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[str]:
+    """Admitted or refused, and in which words."""
+    if is_refused(theirs) != is_refused(ours):
+        yield f"agent {_words(ours)}, kubelet {_words(theirs)}"
+        return
+    if not is_refused(ours) or _words(ours) == _words(theirs):
+        return
+    name = (ours["reason"] or "").removeprefix("OutOf")
+    if name == ours["reason"] or f"{_NO_VICTIMS}(res: {name}, " not in (theirs["message"] or ""):
+        yield f"agent {_words(ours)}, kubelet {_words(theirs)}"
+
+
+def is_refused(result: Mapping[str, Any]) -> bool:
+    """Whether a pod was refused."""
+    return result["phase"] == "Failed"
+
+
+def _words(result: Mapping[str, Any]) -> tuple[str, str, str]:
+    return result["phase"], result["reason"] or "", result["message"] or ""
+
+
+def file_differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[str]:
+    """The bytes of the state files; the kubelet's order of devices is left to chance."""
+    for name in ("cpu_manager_state", "memory_manager_state"):
+        if name == "memory_manager_state" and is_refused(theirs):
+            continue  # what it was given on the way the kubelet frees at the next admission
+        if theirs[name] != ours[name]:
+            yield f"{name}: agent {ours[name]}, kubelet {theirs[name]}"
+    first, second = (_devices(found[_UNORDERED]) for found in (ours, theirs))
+    if first != second:
+        yield f"{_UNORDERED}: agent {first}, kubelet {second}"
+
+
+def _devices(text: str | None) -> Any:
+    if text is None:
+        return None
+    file = device_checkpoint.decode(text.encode())
+    entries = [
+        (
+            e.pod,
+            e.container,
+            e.resource,
+            {n: sorted(ids) for n, ids in e.devices.items()},
+            e.response,
+        )
+        for e in file.entries or ()
+    ]
+    registered = {name: sorted(ids) for name, ids in (file.registered or {}).items()}
+    return sorted(entries, key=repr), registered
+
+
+def cgroup_differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[str]:
+    """The cgroup files of the pod and its containers."""
+    if theirs["cgroups"].keys() != ours["cgroups"].keys():
+        yield f"cgroups: agent {sorted(ours['cgroups'])}, kubelet {sorted(theirs['cgroups'])}"
+    for name in theirs["cgroups"].keys() & ours["cgroups"].keys():
+        first, second = ours["cgroups"][name], theirs["cgroups"][name]
+        if name and not second["cpuset.cpus"]:
+            # A pool that has run empty: the kubelet lets it run anywhere, we on reserved CPUs.
+            first = {**first, "cpuset.cpus": "", "cpuset.cpus.effective": ""}
+            second = {**second, "cpuset.cpus.effective": ""}
+        for file in sorted(first.keys() | second.keys()):
+            if first.get(file) != second.get(file):
+                yield (
+                    f"cgroup of {name or 'the pod'}: {file}: agent {first.get(file)!r}, "
+                    f"kubelet {second.get(file)!r}"
+                )
+
+
+def view_differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[str]:
+    """The answers of PodResources, field by field."""
+    for key in ("allocatable", "pods"):
+        first, second = _normal(ours[key]), _normal(theirs[key])
+        if first != second:
+            yield f"PodResources {key}: agent {first}, kubelet {second}"
+
+
+def _normal(found: Any) -> Any:
+    """The answer without order, and without the host in the names of static pods."""
+    if isinstance(found, Mapping):
+        normal = {key: _normal(value) for key, value in found.items()}
+        if isinstance(normal.get("name"), str):
+            normal["name"] = normal["name"].removesuffix("-worker-1")
+        return normal
+    if isinstance(found, list | tuple):
+        return sorted((_normal(one) for one in found), key=repr)
+    return found
