@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from numalign.cli.commands import GROUPS
-from numalign.cli.frame import PROGRAM, load, root_command
+from numalign.cli.frame import load, root_command
+from numalign.cli.main import PROGRAM
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 HEAD = """\

@@ -212,3 +212,13 @@ def test_pods_of_kubectl_are_taken_along(root, tmp_path, numalign):
     done = numalign("capture", "--root", str(root), "--pods", str(pods), "-o", str(path))
     assert done.returncode == 2
     assert "other items than pods" in done.stderr
+
+
+def test_kubectl_finds_us_under_another_name(monkeypatch, numalign):
+    monkeypatch.setattr("sys.argv", ["/usr/local/bin/kubectl-numa"])
+    assert numalign("--help").stdout.startswith("Usage: kubectl numa [OPTIONS] COMMAND")
+    assert "kubectl numa topology\n" in numalign("--help").stdout
+    assert numalign("admit", "--help").stdout.startswith("Usage: kubectl numa admit [OPTIONS]")
+    assert "See 'kubectl numa admit --help'" in numalign("admit", "--nonsense").stderr
+    monkeypatch.setattr("sys.argv", ["/usr/local/bin/numalign"])
+    assert numalign("--help").stdout.startswith("Usage: numalign [OPTIONS] COMMAND")

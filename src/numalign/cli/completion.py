@@ -7,8 +7,8 @@ from typing import Annotated, Final
 
 import typer
 
-from numalign.cli.frame import PROGRAM, examples, new_app
-from numalign.cli.main import COMPLETE_VARIABLE
+from numalign.cli.frame import examples, new_app
+from numalign.cli.main import COMPLETE_VARIABLE, PROGRAM
 from numalign.cli.output import Output
 
 SHELLS: Final = ("bash", "zsh", "fish")

@@ -18,11 +18,10 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from numalign.cli.commands import GROUPS, Entry
-from numalign.cli.main import COMPLETE_VARIABLE, OK, USAGE, one_line
+from numalign.cli.main import COMPLETE_VARIABLE, OK, PROGRAM, USAGE, one_line, program
 from numalign.cli.root_help import root_help
 from numalign.cli.settings import Settings
 
-PROGRAM: Final = "numalign"
 _CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 
 
@@ -32,7 +31,7 @@ def invoke(args: Sequence[str], settings: Settings) -> int:
     if COMPLETE_VARIABLE in os.environ:
         return _complete(root, args)
     try:
-        with root.make_context(PROGRAM, list(args), obj=settings) as ctx:
+        with root.make_context(program(), list(args), obj=settings) as ctx:
             result = root.invoke(ctx)
     except typer.Exit as exc:
         return exc.exit_code
@@ -55,6 +54,9 @@ def new_app() -> typer.Typer:
 
 def examples(*lines: str) -> str:
     """The end of a help text: command lines that can be copied."""
+    own = program()
+    if own != PROGRAM:
+        lines = tuple(line.replace(f"{PROGRAM} ", f"{own} ") for line in lines)
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
@@ -175,7 +177,7 @@ def _root(version: _Version = False, no_color: _NoColor = False, verbose: _Verbo
 def _usage(exc: typer.TyperException) -> int:
     """One line for a command line that we cannot read."""
     ctx = getattr(exc, "ctx", None)
-    where = ctx.command_path if ctx is not None else PROGRAM
+    where = ctx.command_path if ctx is not None else program()
     message = one_line(exc.format_message()).rstrip(".")
     stop = "" if message.endswith("?") else "."
     print(f"error: {message}{stop} See '{where} --help'.", file=sys.stderr)

@@ -25,11 +25,19 @@ USAGE: Final = 2
 INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
 COMPLETE_VARIABLE: Final = "_NUMALIGN_COMPLETE"  # set when a shell asks for the next words
+PROGRAM: Final = "numalign"
+PLUGIN: Final = "kubectl-numa"  # the name under which kubectl finds us
 
 
 def run() -> None:
     """Run the command line of this process and exit with its code."""
     sys.exit(main(sys.argv[1:]))
+
+
+def program() -> str:
+    """What the user has typed to get here."""
+    called = os.path.basename(sys.argv[0]) if sys.argv else ""  # noqa: PTH119 - quick to load
+    return PLUGIN.replace("-", " ") if called == PLUGIN else PROGRAM
 
 
 def main(args: Sequence[str]) -> int:

@@ -6,6 +6,7 @@ It does not need the machinery that the commands need, so it comes at once.
 from __future__ import annotations
 
 from numalign.cli.commands import GROUPS
+from numalign.cli.main import PROGRAM, program
 
 _USAGE = """\
 Usage: numalign [OPTIONS] COMMAND [ARGS]...
@@ -36,4 +37,5 @@ def root_help() -> str:
     for title, entries in GROUPS:
         lines = (f"  {entry.name:{width}}  {entry.summary}\n" for entry in entries)
         parts += [f"\n{title}:\n", *lines]
-    return "".join([*parts, _EXAMPLES]).rstrip()
+    text = "".join([*parts, _EXAMPLES]).rstrip()
+    return text.replace(f" {PROGRAM} ", f" {program()} ")
