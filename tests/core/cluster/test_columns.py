@@ -1,7 +1,8 @@
 """The columns always say what the plain rules say, whatever happens to the hosts."""
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from random import Random
+
+import pytest
 
 from numalign.core.cluster import match
 from numalign.core.cluster.columns import Columns
@@ -13,93 +14,123 @@ from numalign.core.cluster.record import HostRecord, ZoneRecord
 from numalign.core.cluster.zones import TopologyConfig
 from numalign.core.pod import Qos
 
-NAMES = ["cpu", "memory", "hugepages-2Mi", "vendor.com/gpu", "ephemeral-storage", "gpu"]
-HALF, ONE = 500_000_000, 10**9
-plain_amounts = st.integers(0, 12).map(lambda n: n * ONE)
-odd_amounts = st.sampled_from([1, HALF, HALF + 1, 10**26, 5 * ONE + 3, 2**62, 1500 * 10**6])
-all_amounts = st.one_of(plain_amounts, plain_amounts, plain_amounts, odd_amounts)
+NAMES = ["cpu", "memory", "vendor.com/gpu", "hugepages-2Mi", "ephemeral-storage", "gpu"]
+ONE = 10**9
+ODD = [1, ONE // 2, ONE // 2 + 1, 10**26, 5 * ONE + 3, 2**62, 3 * ONE // 2, -ONE]
+HOSTS = 30
 
 
-def amount_maps(values):
-    return st.dictionaries(st.sampled_from(NAMES), values, max_size=4)
+def amounts(rng, most, *, is_odd):
+    """Mostly what everybody asks for, so that hosts and pods have something in common."""
+    usual = ["cpu", *rng.sample(NAMES[1:3], rng.randrange(3))]
+    names = usual if rng.random() < 0.8 else rng.sample(NAMES, rng.randrange(5))
+    return {
+        name: rng.choice(ODD) if is_odd and rng.random() < 0.3 else rng.randrange(most) * ONE
+        for name in names
+    }
 
 
-@st.composite
-def records(draw, name=None):
-    nodes = draw(st.lists(st.integers(0, 9), unique=True, max_size=draw(st.sampled_from([4, 9]))))
-    costs = st.dictionaries(st.sampled_from(nodes or [0]), st.sampled_from([10, 12, 21, 300]))
-    values = draw(st.sampled_from([plain_amounts, plain_amounts, all_amounts]))
-    zones = tuple(ZoneRecord(n, draw(amount_maps(values)), draw(costs)) for n in sorted(nodes))
-    config = TopologyConfig(
-        draw(st.sampled_from(["single-numa-node"] * 3 + ["restricted"])),
-        draw(st.sampled_from(["container", "pod"])),
-        draw(st.sampled_from([2, 8, 1024])),
+def a_host(rng, name):
+    zones = sorted(rng.sample(range(10), rng.choice([0, 1, 2, 2, 3, 4, 4, 9])))
+    has_costs = rng.random() < 0.7
+    shape = Random(rng.randrange(3))  # hosts share their distances with others
+    costs = {(a, b): shape.choice([10, 12, 12, 21, 300]) for a in range(10) for b in range(10)}
+    is_odd = rng.random() < 0.1
+    records = tuple(
+        ZoneRecord(
+            a,
+            amounts(rng, 9, is_odd=is_odd),
+            {b: costs[a, b] for b in zones} if has_costs else {},
+        )
+        for a in zones
     )
-    has = draw(st.sets(st.sampled_from(NAMES)))
     return HostRecord(
-        name or draw(st.sampled_from("abcdefgh")),
-        config,
-        draw(st.sampled_from([zones, zones, zones, None])),
-        offered(has),
-        draw(st.sampled_from([True, True, True, False])),
+        name,
+        TopologyConfig(
+            rng.choice(["single-numa-node"] * 5 + ["restricted"]),
+            rng.choice(["container", "container", "pod"]),
+            rng.choice([2, 8, 8, 1024]),
+        ),
+        None if rng.random() < 0.05 else records,
+        offered(NAMES if rng.random() < 0.8 else rng.sample(NAMES, 3)),
+        rng.random() > 0.05,
     )
 
 
-@st.composite
-def needs(draw):
-    values = draw(st.sampled_from([plain_amounts, plain_amounts, all_amounts]))
-    kinds = st.sampled_from([Why.CONTAINER, Why.CONTAINER, Why.INIT_CONTAINER, Why.SIDECAR])
-    asks = draw(st.lists(st.builds(Ask, kinds, amount_maps(values)), max_size=3))
+def a_need(rng):
+    is_odd = rng.random() < 0.1
+    kinds = [Why.CONTAINER] * 3 + [Why.INIT_CONTAINER, Why.SIDECAR]
+    asks = [Ask(rng.choice(kinds), amounts(rng, 7, is_odd=is_odd)) for _ in range(rng.randrange(4))]
     asks.sort(key=lambda ask: ask.is_app)
-    qos = draw(st.sampled_from([Qos.GUARANTEED] * 3 + [Qos.BURSTABLE, Qos.BEST_EFFORT]))
-    return PodNeed(qos, tuple(asks), total_of(asks, draw(amount_maps(values))))
+    qos = rng.choice([Qos.GUARANTEED] * 6 + [Qos.BURSTABLE, Qos.BEST_EFFORT])
+    overhead = amounts(rng, 2, is_odd=False) if rng.random() < 0.2 else {}
+    return PodNeed(qos, tuple(asks), total_of(asks, overhead))
 
 
 def check(columns, known, need, strategy, weights, found):
+    assert (found.whys != ABSENT).sum() == len(known)
     for name, record in known.items():
         slot = columns.slot(name)
         why = match.filtered(record, need).why
-        assert found.whys[slot] == why
+        assert found.whys[slot] == why, (record, need)
         if why is Why.FITS:
-            assert found.scores[slot] == match.score(record, need, strategy, weights)
-    assert (found.whys != ABSENT).sum() == len(known)
+            score = match.score(record, need, strategy, weights)
+            assert found.scores[slot] == score, (strategy, record, need)
 
 
-weight_maps = st.dictionaries(st.sampled_from(NAMES), st.integers(-3, 7))
+@pytest.mark.parametrize("strategy", Strategy)
+@pytest.mark.parametrize("seed", range(20))
+def test_all_hosts_at_once_is_as_one_by_one(strategy, seed):
+    rng = Random(seed)
+    columns, known = Columns(), {}
+    for number in range(HOSTS):
+        known[f"h{number}"] = a_host(rng, f"h{number}")
+        columns.put(known[f"h{number}"])
+    for _ in range(4):
+        need = a_need(rng)
+        weights = {name: rng.randrange(-3, 7) for name in rng.sample(NAMES, rng.randrange(4))}
+        check(columns, known, need, strategy, weights, evaluated(columns, need, strategy, weights))
+        scored = evaluated(columns, need, strategy, weights, scores_all=True).scores
+        for name, record in known.items():
+            expected = match.score(record, need, strategy, weights)
+            assert scored[columns.slot(name)] == expected, (record, need)
 
 
-@settings(max_examples=120, deadline=None)
-@given(st.lists(records(), max_size=6), needs(), st.sampled_from(list(Strategy)), weight_maps)
-def test_all_hosts_at_once_is_as_one_by_one(hosts, need, strategy, weights):
-    columns = Columns()
-    known = {}
-    for record in hosts:
-        columns.put(record)
-        known[record.name] = record
-    check(columns, known, need, strategy, weights, evaluated(columns, need, strategy, weights))
-    scored = evaluated(columns, need, strategy, weights, scores_all=True).scores
-    for name, record in known.items():
-        assert scored[columns.slot(name)] == match.score(record, need, strategy, weights)
-
-
-changes = st.lists(st.one_of(records(), st.sampled_from("abcdefgh")), min_size=1, max_size=12)
-
-
-@settings(max_examples=50, deadline=None)
-@given(changes, st.lists(needs(), min_size=1, max_size=2), st.sampled_from(list(Strategy)))
-def test_what_is_kept_follows_every_change(events, pods, strategy):
-    columns = Columns()
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_kept_follows_every_change(seed):
+    rng = Random(seed)
+    strategy = rng.choice(list(Strategy))
+    columns, known = Columns(), {}
     evaluator = Evaluator(columns, strategy, {})
-    known = {}
-    for event in events:
-        if isinstance(event, str):
-            columns.remove(event)
-            known.pop(event, None)
+    needs = [a_need(rng), a_need(rng)]
+    for _ in range(30):
+        name = rng.choice("abcdefgh")
+        if rng.random() < 0.3:
+            columns.remove(name)
+            known.pop(name, None)
         else:
-            columns.put(event)
-            known[event.name] = event
-        for need in pods:
-            check(columns, known, need, strategy, {}, evaluator.evaluated(need))
+            known[name] = a_host(rng, name)
+            columns.put(known[name])
+        need = rng.choice(needs)
+        check(columns, known, need, strategy, {}, evaluator.evaluated(need))
+
+
+def test_too_many_changes_to_follow_are_looked_at_anew():
+    columns = Columns()
+    evaluator = Evaluator(columns, Strategy.LEAST_ALLOCATED, {})
+    need = PodNeed(Qos.GUARANTEED, (Ask(Why.CONTAINER, {"cpu": 5 * ONE}),), {})
+    config = TopologyConfig("single-numa-node")
+    for number in range(5_000):
+        zones = (ZoneRecord(0, {"cpu": number % 10 * ONE}),)
+        columns.put(HostRecord(f"h{number % 7}", config, zones, offered([])))
+        if number % 1_500 == 0:
+            evaluator.evaluated(need)
+    found = evaluator.evaluated(need)
+    assert (
+        found.fitting.tolist()
+        == evaluated(columns, need, Strategy.LEAST_ALLOCATED, {}).fitting.tolist()
+    )
+    assert 0 < found.fitting.sum() < 7
 
 
 def test_hosts_beyond_the_first_tables_are_kept_apart():
