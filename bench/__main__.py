@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import agent, core, discovery, go_peer
+from bench import agent, core, discovery, explain, go_peer
 
 
 def main() -> int:
@@ -18,6 +18,7 @@ def main() -> int:
     go = {} if options.no_go else go_peer.minima(seconds)
     missed = core.run(seconds=seconds, go=go)
     discovery.run()
+    missed += explain.run()
     agent.run(seconds=seconds)
     print(f"\n{missed} rows miss their target" if missed else "\nevery row meets its target")
     return 0
