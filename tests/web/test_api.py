@@ -15,9 +15,11 @@ from tests.web.schemas import faults
 from numalign.adapters import places
 from numalign.apps.agent import events as ev
 from numalign.core.errors import ConfigError
-from numalign.web.api import Access, Api, Limits, application
+from numalign.web.api import Api, Limits
+from numalign.web.application import application
 from numalign.web.openapi import PATHS
 from numalign.web.page import CONTENT_POLICY, PAGE
+from numalign.web.requests import Access
 from numalign.web.server import tcp_listener, unix_listener
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}

@@ -5,8 +5,10 @@ import re
 from tests.web.in_memory_agent import InMemoryAgent
 from tests.web.reference import HEAD, PAGE, page
 
-from numalign.web.api import Access, Api, Limits, application
+from numalign.web.api import Api, Limits
+from numalign.web.application import application
 from numalign.web.openapi import document
+from numalign.web.requests import Access
 
 
 def test_the_page_is_what_the_document_gives():

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FORMATS: Final = ("table", "wide", "json", "yaml")
 KINDS: Final = ("pods", "cpus", "memory", "devices")
-WATCH_SECONDS: Final = 0.5
+SETTLE_SECONDS: Final = 0.2  # what follows from one event is shown together
 
 app = new_app()
 
@@ -77,9 +77,21 @@ def get(
         if name is not None and not first.records and not watch:
             raise PeerError(f"found no {kind} of a pod {name}. See 'numalign get pods'.")
         seen = _show(out, output, first, None)
-        while watch:
-            time.sleep(WATCH_SECONDS)
+        for _ in _changes(agent) if watch else ():
             seen = _show(out, output, _found(agent, kind, name, namespace), seen)
+
+
+def _changes(agent: AgentClient) -> Iterator[None]:
+    """One item whenever something may have changed, until the agent ends its stream of events."""
+    with agent.stream("/events") as parts:
+        for part in parts:
+            # The first part only says hello, but something may have happened before it; a comment
+            # says that the agent lives.
+            yield
+            if b"event: " in part:
+                time.sleep(SETTLE_SECONDS)
+                yield
+    raise PeerError(f"{agent.where}: the agent has ended the stream of events.", retry=True)
 
 
 class _Found:

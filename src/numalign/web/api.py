@@ -8,23 +8,14 @@ need the token. Every size, count and rate has a limit.
 from __future__ import annotations
 
 import asyncio
-import hmac
-import re
-import secrets
 import time
-import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from numalign.apps.agent.captured import captured
 from numalign.apps.agent.events import Answer, Note
@@ -34,34 +25,18 @@ from numalign.apps.agent.node_view import node_view
 from numalign.apps.agent.port import AgentPort
 from numalign.apps.agent.views import pod_list, pod_view, time_text
 from numalign.core.decisions import Trace
-from numalign.core.errors import NumalignError, WireError
+from numalign.core.errors import NumalignError
 from numalign.core.rate import TokenBucket
 from numalign.web import log_files
-from numalign.web.answers import ProblemError, Stream, json_answer, problem_answer
+from numalign.web.answers import ProblemError, Stream, json_answer
 from numalign.web.openapi import document
 from numalign.web.page import CONTENT_POLICY, PAGE
+from numalign.web.requests import access_of, container_named, flag, number, record_of, require
 from numalign.wire.bundle import packed
-from numalign.wire.pod_records import PodRecord
-from numalign.wire.pods import load_all
 
 TAIL_LINES_MAX: Final = 1_000_000
 DECISIONS_MAX: Final = 1_000
-NAME_CHARS_MAX: Final = 253
-# A uid becomes part of paths, so less is allowed than Kubernetes does.
-_UID: Final = re.compile(r"[A-Za-z0-9][-_.A-Za-z0-9]{0,62}", re.ASCII)
-_SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"  # those of Kubernetes' generated names
-_TRUE: Final = frozenset({"", "1", "true"})
-_FALSE: Final = frozenset({"0", "false"})
 _UNAVAILABLE: Final = frozenset({"StateNotSaved"})  # not the pod's fault: try again
-
-_HEADERS: Final = (
-    (b"cache-control", b"no-store"),
-    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,35 +53,6 @@ class Limits:
     changes_per_second: float = 200.0
     changes_burst: float = 400.0
     ping_seconds: float = 15.0  # a quiet stream says that it lives
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """Who may do what on one socket."""
-
-    trusted: bool  # whoever can connect may change things
-    token: str = ""
-    hosts: frozenset[str] | None = None  # names in the Host header; None: any
-
-    def allows(self, request: Request) -> bool:
-        """Whether the request may change things."""
-        if self.trusted:
-            return True
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not self.token:
-            return False
-        return hmac.compare_digest(given.strip().encode(), self.token.encode())
-
-    def check_host(self, request: Request) -> None:
-        """Refuses a page of another site that had its name resolved to this host."""
-        if self.hosts is None:
-            return
-        host = request.headers.get("host", "")
-        name = host[: host.index("]") + 1] if "]" in host else host.partition(":")[0]
-        if name.lower() not in self.hosts:
-            raise ProblemError(
-                421, "MisdirectedRequest", f"found the host name {host[:100]!r}, expected localhost"
-            )
 
 
 @dataclass(slots=True)
@@ -132,13 +78,13 @@ class Api:
             if query.get("name", known.pod.name) == known.pod.name
             and query.get("namespace", known.pod.namespace) == known.pod.namespace
         ]
-        env = _access(request).allows(request)
+        env = access_of(request).allows(request)
         return json_answer(pod_list(agent.setup, agent.state, uids, env=env))
 
     async def show_pod(self, request: Request) -> Response:
         """One v1.Pod."""
         uid = self._known(request).pod.uid
-        return json_answer(self._pod(uid, env=_access(request).allows(request)))
+        return json_answer(self._pod(uid, env=access_of(request).allows(request)))
 
     async def show_node(self, request: Request) -> Response:
         """The host."""
@@ -157,10 +103,10 @@ class Api:
 
     async def list_decisions(self, request: Request) -> Response:
         """The last decisions with their traces, newest first."""
-        limit = _number(request, "limit", 1, DECISIONS_MAX) or DECISIONS_MAX
+        limit = number(request, "limit", 1, DECISIONS_MAX) or DECISIONS_MAX
         uid = request.query_params.get("uid")
         found = [d for d in reversed(self.agent.recent) if uid is None or d.get("uid") == uid]
-        if not _flag(request, "trace", default="true"):
+        if not flag(request, "trace", default="true"):
             found = [{key: d[key] for key in d if key != "trace"} for d in found]
         return json_answer({"items": found[:limit]})
 
@@ -203,11 +149,11 @@ class Api:
 
     async def log(self, request: Request) -> Response:
         """The output of a container."""
-        _require(request)
+        require(request)
         known = self._known(request)
-        name = _container(request, known)
-        follow = _flag(request, "follow")
-        tail = _number(request, "tail", 0, TAIL_LINES_MAX)
+        name = container_named(request, known)
+        follow = flag(request, "follow")
+        tail = number(request, "tail", 0, TAIL_LINES_MAX)
         uid = known.pod.uid
 
         def ended() -> bool:
@@ -273,7 +219,7 @@ class Api:
     async def create_pod(self, request: Request) -> Response:
         """Admits a pod: 201 with the pod, or 422 with the kubelet's words and the pod."""
         self._may_change(request)
-        record = _record(await self._body(request))
+        record = record_of(await self._body(request))
         key = record.metadata.namespace or "default", record.metadata.name
         taken = self._named(*key)
         if taken is not None or key in self._under_way or record.metadata.uid in self._uids:
@@ -320,7 +266,7 @@ class Api:
         return json_answer(before)
 
     def _may_change(self, request: Request) -> None:
-        _require(request)
+        require(request)
         now = time.monotonic()
         bucket = self._bucket or TokenBucket.full(
             per_second=self.limits.changes_per_second, burst=self.limits.changes_burst, now=now
@@ -387,30 +333,6 @@ def event_text(note: Note, now: float) -> bytes:
     return b"event: " + note.event.encode() + b"\ndata: " + data + b"\n\n"
 
 
-def _record(body: bytes) -> PodRecord:
-    try:
-        found = load_all(body, source="request")
-    except WireError as error:
-        raise ProblemError(400, "BadRequest", str(error)) from error
-    if len(found) != 1:
-        error_text = f"request: found {len(found)} pods, expected one"
-        raise ProblemError(400, "BadRequest", error_text)
-    record = found[0]
-    metadata = record.metadata
-    if not metadata.name:
-        suffix = "".join(secrets.choice(_SUFFIX_LETTERS) for _ in range(5))
-        metadata.name = metadata.generateName[: NAME_CHARS_MAX - 5] + suffix
-    if not metadata.uid:
-        metadata.uid = str(uuid.uuid4())
-    elif not _UID.fullmatch(metadata.uid):
-        error_text = (
-            f"request: metadata.uid: found {metadata.uid[:100]!r}, "
-            "expected letters, digits, '-', '_' and '.'"
-        )
-        raise ProblemError(400, "BadRequest", error_text)
-    return record
-
-
 def _refusal(answer: Answer, pod: object) -> ProblemError:
     if answer.reason in _UNAVAILABLE:
         return ProblemError(503, answer.reason, answer.message, headers={"retry-after": "1"})
@@ -424,159 +346,3 @@ def _unknown(what: str) -> ProblemError:
 def _too_large(limit: int) -> ProblemError:
     error = f"the body is larger than {limit} bytes"
     return ProblemError(413, "RequestEntityTooLarge", error, headers={"connection": "close"})
-
-
-def _access(request: Request) -> Access:
-    access = request.app.state.access
-    assert isinstance(access, Access), "application() sets it"
-    return access
-
-
-def _require(request: Request) -> None:
-    if not _access(request).allows(request):
-        raise ProblemError(
-            401,
-            "Unauthorized",
-            "this needs the unix socket, or the header 'Authorization: Bearer TOKEN' with the "
-            "token from the agent's state directory",
-            headers={"www-authenticate": "Bearer"},
-        )
-
-
-def _container(request: Request, known: AgentPod) -> str:
-    names = [container.name for container in known.pod.in_order]
-    asked = request.query_params.get("container")
-    if asked is None and len(known.pod.containers) == 1:
-        return known.pod.containers[0].name
-    if asked not in names:
-        found = "no container" if asked is None else f"container {asked[:100]!r}"
-        raise ProblemError(400, "BadRequest", f"found {found}, expected one of {', '.join(names)}")
-    return asked
-
-
-def _flag(request: Request, name: str, default: str = "false") -> bool:
-    text = request.query_params.get(name, default).lower()
-    if text not in _TRUE | _FALSE:
-        raise ProblemError(
-            400, "BadRequest", f"{name}: found {text[:100]!r}, expected true or false"
-        )
-    return text in _TRUE
-
-
-def _number(request: Request, name: str, least: int, most: int) -> int | None:
-    text = request.query_params.get(name)
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most):
-        error = f"{name}: found {text[:100]!r}, expected a number from {least} to {most}"
-        raise ProblemError(400, "BadRequest", error)
-    return int(text)
-
-
-# The application.
-
-Endpoint = Callable[[Request], Awaitable[Response]]
-
-
-def application(api: Api, access: Access) -> Starlette:
-    """The ASGI application for one socket."""
-
-    def checked(endpoint: Endpoint) -> Endpoint:
-        async def call(request: Request) -> Response:
-            access.check_host(request)
-            return await endpoint(request)
-
-        return call
-
-    async def by_method(request: Request) -> Response:
-        match request.method:
-            case "POST":
-                return await api.create_pod(request)
-            case "DELETE":
-                return await api.delete_named(request)
-            case _:
-                return await api.list_pods(request)
-
-    async def one_pod(request: Request) -> Response:
-        if request.method == "DELETE":
-            return await api.delete_pod(request)
-        return await api.show_pod(request)
-
-    routes: list[tuple[str, Endpoint, list[str]]] = [
-        ("/", api.page, ["GET"]),
-        ("/pods", by_method, ["GET", "POST", "DELETE"]),
-        ("/pods/{uid}", one_pod, ["GET", "DELETE"]),
-        ("/pods/{uid}/log", api.log, ["GET"]),
-        ("/node", api.show_node, ["GET"]),
-        ("/capture", api.capture, ["GET"]),
-        ("/decisions", api.list_decisions, ["GET"]),
-        ("/events", api.events, ["GET"]),
-        ("/metrics", api.show_metrics, ["GET"]),
-        ("/healthz", api.healthz, ["GET"]),
-        ("/readyz", api.readyz, ["GET"]),
-        ("/openapi.json", api.openapi, ["GET"]),
-    ]
-    app = Starlette(
-        routes=[Route(path, checked(endpoint), methods=m) for path, endpoint, m in routes],
-        middleware=[Middleware(_SecurityHeaders)],
-        exception_handlers={
-            ProblemError: _told,
-            HTTPException: _told_http,
-            NumalignError: _told_ours,
-            ClientDisconnect: _left,
-            Exception: _told_bug,
-        },
-    )
-    app.router.redirect_slashes = False
-    app.state.access = access
-    return app
-
-
-async def _told(request: Request, exc: Exception) -> Response:
-    del request
-    assert isinstance(exc, ProblemError), "registered for this type only"
-    return problem_answer(exc)
-
-
-async def _told_http(request: Request, exc: Exception) -> Response:
-    assert isinstance(exc, HTTPException), "registered for this type only"
-    reasons = {404: "NotFound", 405: "MethodNotAllowed"}
-    reason = reasons.get(exc.status_code, "BadRequest")
-    error = f"{request.method} {request.url.path[:100]}: {exc.detail}"
-    return problem_answer(ProblemError(exc.status_code, reason, error, headers=exc.headers))
-
-
-async def _told_ours(request: Request, exc: Exception) -> Response:
-    del request
-    return problem_answer(ProblemError(503, "Unavailable", str(exc), headers={"retry-after": "1"}))
-
-
-async def _left(request: Request, exc: Exception) -> Response:
-    """The client went away while it was sending; nobody reads the answer."""
-    del request, exc
-    return Response(status_code=400)
-
-
-async def _told_bug(request: Request, exc: Exception) -> Response:
-    """The server logs it; the client learns no more than that it was not its fault."""
-    del request
-    error = f"unexpected {type(exc).__name__}; the agent's log has the details"
-    return problem_answer(ProblemError(500, "InternalError", error))
-
-
-class _SecurityHeaders:
-    """Adds what every answer has, unless the answer says otherwise."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                given = message["headers"]
-                names = {name for name, _ in given}
-                added = [pair for pair in _HEADERS if pair[0] not in names]
-                message = {**message, "headers": [*given, *added]}
-            await send(message)
-
-        await self._app(scope, receive, with_headers)

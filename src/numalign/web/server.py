@@ -21,7 +21,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from numalign.apps.agent.metrics import AgentMetrics
 from numalign.apps.agent.port import AgentPort
 from numalign.core.errors import ConfigError
-from numalign.web.api import Access, Api, Limits, application
+from numalign.web.api import Api, Limits
+from numalign.web.application import application
+from numalign.web.requests import Access
 
 SHUTDOWN_SECONDS: Final = 3
 UNIX_PATH_BYTES_MAX: Final = 107  # sun_path of Linux, less the zero at its end

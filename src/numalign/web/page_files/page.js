@@ -234,7 +234,9 @@ function machine(found) {
   const sick = found.devices.filter(d => !d.healthy).length;
   if (found.devices.length) tile('devices', held + ' of ' + found.devices.length, 'devices given',
     sick ? sick + ' unhealthy' : 'all healthy');
-  const boxes = found.nodes.map((node, at) => {
+  const isBare = node => !node.cpus.all && !node.memory.some(m => m.totalBytes);
+  const boxes = found.nodes.flatMap((node, at) => {
+    if (isBare(node)) return [];
     const box = make('div', null, 'node'), head = make('h3', 'NUMA node ' + node.id);
     const total = numbers(node.cpus.all).length;
     head.append(make('span', total ? numbers(node.cpus.free).length + ' of ' +
@@ -251,8 +253,11 @@ function machine(found) {
     fits.append('Largest that still fits here: ',
       make('strong', [count(fit.cpus, 'CPU'), size(fit.memory.memory || 0), ...more].join(', ')));
     box.append(fits, occupants(node, found.devices));
-    return box;
+    return [box];
   });
+  const bare = found.nodes.filter(isBare).map(node => node.id);
+  if (bare.length) boxes.push(make('p', count(bare.length, 'NUMA node') +
+    ' without CPUs and memory of any kind: ' + bare.join(', '), 'soft'));
   byId('nodes').replaceChildren(...boxes);
 }
 

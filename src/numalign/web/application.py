@@ -1,0 +1,134 @@
+"""The API as an ASGI application: its routes, and what becomes of everything that goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from numalign.core.errors import NumalignError
+from numalign.web.answers import ProblemError, problem_answer
+from numalign.web.api import Api
+from numalign.web.requests import Access
+
+_HEADERS: Final = (
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+)
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def application(api: Api, access: Access) -> Starlette:
+    """The ASGI application for one socket."""
+
+    def checked(endpoint: Endpoint) -> Endpoint:
+        async def call(request: Request) -> Response:
+            access.check_host(request)
+            return await endpoint(request)
+
+        return call
+
+    async def by_method(request: Request) -> Response:
+        match request.method:
+            case "POST":
+                return await api.create_pod(request)
+            case "DELETE":
+                return await api.delete_named(request)
+            case _:
+                return await api.list_pods(request)
+
+    async def one_pod(request: Request) -> Response:
+        if request.method == "DELETE":
+            return await api.delete_pod(request)
+        return await api.show_pod(request)
+
+    routes: list[tuple[str, Endpoint, list[str]]] = [
+        ("/", api.page, ["GET"]),
+        ("/pods", by_method, ["GET", "POST", "DELETE"]),
+        ("/pods/{uid}", one_pod, ["GET", "DELETE"]),
+        ("/pods/{uid}/log", api.log, ["GET"]),
+        ("/node", api.show_node, ["GET"]),
+        ("/capture", api.capture, ["GET"]),
+        ("/decisions", api.list_decisions, ["GET"]),
+        ("/events", api.events, ["GET"]),
+        ("/metrics", api.show_metrics, ["GET"]),
+        ("/healthz", api.healthz, ["GET"]),
+        ("/readyz", api.readyz, ["GET"]),
+        ("/openapi.json", api.openapi, ["GET"]),
+    ]
+    app = Starlette(
+        routes=[Route(path, checked(endpoint), methods=m) for path, endpoint, m in routes],
+        middleware=[Middleware(_SecurityHeaders)],
+        exception_handlers={
+            ProblemError: _told,
+            HTTPException: _told_http,
+            NumalignError: _told_ours,
+            ClientDisconnect: _left,
+            Exception: _told_bug,
+        },
+    )
+    app.router.redirect_slashes = False
+    app.state.access = access
+    return app
+
+
+async def _told(request: Request, exc: Exception) -> Response:
+    del request
+    assert isinstance(exc, ProblemError), "registered for this type only"
+    return problem_answer(exc)
+
+
+async def _told_http(request: Request, exc: Exception) -> Response:
+    assert isinstance(exc, HTTPException), "registered for this type only"
+    reasons = {404: "NotFound", 405: "MethodNotAllowed"}
+    reason = reasons.get(exc.status_code, "BadRequest")
+    error = f"{request.method} {request.url.path[:100]}: {exc.detail}"
+    return problem_answer(ProblemError(exc.status_code, reason, error, headers=exc.headers))
+
+
+async def _told_ours(request: Request, exc: Exception) -> Response:
+    del request
+    return problem_answer(ProblemError(503, "Unavailable", str(exc), headers={"retry-after": "1"}))
+
+
+async def _left(request: Request, exc: Exception) -> Response:
+    """The client went away while it was sending; nobody reads the answer."""
+    del request, exc
+    return Response(status_code=400)
+
+
+async def _told_bug(request: Request, exc: Exception) -> Response:
+    """The server logs it; the client learns no more than that it was not its fault."""
+    del request
+    error = f"unexpected {type(exc).__name__}; the agent's log has the details"
+    return problem_answer(ProblemError(500, "InternalError", error))
+
+
+class _SecurityHeaders:
+    """Adds what every answer has, unless the answer says otherwise."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                given = message["headers"]
+                names = {name for name, _ in given}
+                added = [pair for pair in _HEADERS if pair[0] not in names]
+                message = {**message, "headers": [*given, *added]}
+            await send(message)
+
+        await self._app(scope, receive, with_headers)

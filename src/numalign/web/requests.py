@@ -1,0 +1,131 @@
+"""What comes into the API: who asks, and what a query or a body says. Refusals are problems."""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+import uuid
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.requests import Request
+
+from numalign.apps.agent.model import AgentPod
+from numalign.core.errors import WireError
+from numalign.web.answers import ProblemError
+from numalign.wire.pod_records import PodRecord
+from numalign.wire.pods import load_all
+
+NAME_CHARS_MAX: Final = 253
+# A uid becomes part of paths, so less is allowed than Kubernetes does.
+_UID: Final = re.compile(r"[A-Za-z0-9][-_.A-Za-z0-9]{0,62}", re.ASCII)
+_SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"  # those of Kubernetes' generated names
+_TRUE: Final = frozenset({"", "1", "true"})
+_FALSE: Final = frozenset({"0", "false"})
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who may do what on one socket."""
+
+    trusted: bool  # whoever can connect may change things
+    token: str = ""
+    hosts: frozenset[str] | None = None  # names in the Host header; None: any
+
+    def allows(self, request: Request) -> bool:
+        """Whether the request may change things."""
+        if self.trusted:
+            return True
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not self.token:
+            return False
+        return hmac.compare_digest(given.strip().encode(), self.token.encode())
+
+    def check_host(self, request: Request) -> None:
+        """Refuses a page of another site that had its name resolved to this host."""
+        if self.hosts is None:
+            return
+        host = request.headers.get("host", "")
+        name = host[: host.index("]") + 1] if "]" in host else host.partition(":")[0]
+        if name.lower() not in self.hosts:
+            raise ProblemError(
+                421, "MisdirectedRequest", f"found the host name {host[:100]!r}, expected localhost"
+            )
+
+
+def access_of(request: Request) -> Access:
+    """Who may do what on the socket that a request came over."""
+    access = request.app.state.access
+    assert isinstance(access, Access), "application() sets it"
+    return access
+
+
+def require(request: Request) -> None:
+    """Refuses a request that may not change things."""
+    if not access_of(request).allows(request):
+        raise ProblemError(
+            401,
+            "Unauthorized",
+            "this needs the unix socket, or the header 'Authorization: Bearer TOKEN' with the "
+            "token from the agent's state directory",
+            headers={"www-authenticate": "Bearer"},
+        )
+
+
+def container_named(request: Request, known: AgentPod) -> str:
+    """The container of a pod that a request asks for, by default its only one."""
+    names = [container.name for container in known.pod.in_order]
+    asked = request.query_params.get("container")
+    if asked is None and len(known.pod.containers) == 1:
+        return known.pod.containers[0].name
+    if asked not in names:
+        found = "no container" if asked is None else f"container {asked[:100]!r}"
+        raise ProblemError(400, "BadRequest", f"found {found}, expected one of {', '.join(names)}")
+    return asked
+
+
+def flag(request: Request, name: str, default: str = "false") -> bool:
+    """A yes or no in the query."""
+    text = request.query_params.get(name, default).lower()
+    if text not in _TRUE | _FALSE:
+        raise ProblemError(
+            400, "BadRequest", f"{name}: found {text[:100]!r}, expected true or false"
+        )
+    return text in _TRUE
+
+
+def number(request: Request, name: str, least: int, most: int) -> int | None:
+    """A number in the query; None if it is not there."""
+    text = request.query_params.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most):
+        error = f"{name}: found {text[:100]!r}, expected a number from {least} to {most}"
+        raise ProblemError(400, "BadRequest", error)
+    return int(text)
+
+
+def record_of(body: bytes) -> PodRecord:
+    """The one pod of a body, with a name and a uid."""
+    try:
+        found = load_all(body, source="request")
+    except WireError as error:
+        raise ProblemError(400, "BadRequest", str(error)) from error
+    if len(found) != 1:
+        error_text = f"request: found {len(found)} pods, expected one"
+        raise ProblemError(400, "BadRequest", error_text)
+    record = found[0]
+    metadata = record.metadata
+    if not metadata.name:
+        suffix = "".join(secrets.choice(_SUFFIX_LETTERS) for _ in range(5))
+        metadata.name = metadata.generateName[: NAME_CHARS_MAX - 5] + suffix
+    if not metadata.uid:
+        metadata.uid = str(uuid.uuid4())
+    elif not _UID.fullmatch(metadata.uid):
+        error_text = (
+            f"request: metadata.uid: found {metadata.uid[:100]!r}, "
+            "expected letters, digits, '-', '_' and '.'"
+        )
+        raise ProblemError(400, "BadRequest", error_text)
+    return record
