@@ -10,12 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from numalign.apps.agent.model import AgentSetup, AgentState, sits_on
-from numalign.core.cpu_policy import FULL_CORES
+from numalign.core import shapes
 from numalign.core.devices import DeviceResource
 from numalign.core.host import Host
 from numalign.core.machine import Machine, NumaNode
-from numalign.core.node_fit import PODS, counted
-from numalign.core.pod import pod_requests
 from numalign.core.quantity import Quantity
 from numalign.core.sets import format_list
 from numalign.core.state import CpuState, MemoryState
@@ -26,8 +24,8 @@ Amounts = Mapping[str, int]
 
 def node_view(setup: AgentSetup, state: AgentState, machine: Machine) -> View:
     """Everything about the host, ready for JSON."""
-    totals, used = _totals(setup, state), _used(setup, state)
-    left = {name: max(0, total - used.get(name, 0)) for name, total in totals.items()}
+    totals, used = _totals(setup, state), shapes.used(setup.host, state.host)
+    left = shapes.left(setup.host, state.host, setup.totals)
     return {
         "machine": _machine(machine),
         "settings": _settings(setup.host),
@@ -102,14 +100,6 @@ def _shared_pool(host: Host, cpu: CpuState) -> View:
 def _totals(setup: AgentSetup, state: AgentState) -> dict[str, int]:
     healthy = {n: r.healthy.bit_count() for n, r in state.host.devices.resources.items()}
     return {**setup.totals, **healthy}
-
-
-def _used(setup: AgentSetup, state: AgentState) -> dict[str, int]:
-    used = {PODS: len(state.host.pods)}
-    for pod in state.host.pods.values():
-        for name, amount in pod_requests(pod, setup.host.settings).items():
-            used[name] = used.get(name, 0) + counted(name, amount)
-    return used
 
 
 def _quantities(amounts: Amounts) -> dict[str, str]:
@@ -236,49 +226,11 @@ def _devices(state: AgentState, resource: str) -> list[View]:
 
 
 def _largest(setup: AgentSetup, state: AgentState, node: int, left: Amounts) -> View:
-    """The largest container with CPUs and memory of its own that this node alone can hold.
-
-    It may have as many CPUs and at the same time as many bytes: the two are counted apart.
-    """
-    has_room = left.get(PODS, 0) > 0
-    cpus = _largest_cpus(setup.host, state.host.cpu, node, left.get("cpu", 0) // 1000)
-    memory = _largest_memory(setup.host, state.host.memory, node, left)
+    """The largest container with CPUs and memory of its own that this node alone can hold."""
+    shape = shapes.room(setup.host, state.host, 1 << node, left)
     return {
         "node": node,
-        "cpus": cpus if has_room else 0,
-        "memory": memory if has_room else dict.fromkeys(memory, 0),
-        "devices": {
-            name: _free_devices(state, name, node) if has_room else 0
-            for name in sorted(_known(state))
-        },
+        "cpus": shape.cpus,
+        "memory": dict(shape.memory),
+        "devices": dict(shape.devices),
     }
-
-
-def _largest_cpus(host: Host, cpu: CpuState, node: int, left: int) -> int:
-    own = host.cpu_topology.nodes.get(node, 0)
-    count = min((own & _free(host, cpu)).bit_count(), left)
-    if host.cpu is None or FULL_CORES not in host.cpu.options:
-        return count
-    # Whole cores only, and the policy leaves out cores with a reserved CPU on the whole host.
-    count = min(count, (cpu.shared & ~host.cpu.reserved_cores).bit_count())
-    per_core = host.cpu_topology.cpus_per_core
-    return count // per_core * per_core if per_core else 0
-
-
-def _largest_memory(host: Host, memory: MemoryState, node: int, left: Amounts) -> dict[str, int]:
-    kinds = [name for name in left if name == "memory" or name.startswith("hugepages-")]
-    if host.memory is None:
-        return {name: left[name] for name in kinds}
-    found = memory.machine.get(node)
-    if found is None or len(found.cells) > 1:  # a node in a group is not given alone
-        return dict.fromkeys(kinds, 0)
-    return {
-        name: min(left[name], found.tables[name].free) if name in found.tables else 0
-        for name in kinds
-    }
-
-
-def _free_devices(state: AgentState, resource: str, node: int) -> int:
-    found = _known(state)[resource]
-    free = found.healthy & ~state.host.devices.busy.get(resource, 0)
-    return sum((mask & free).bit_count() for nodes, mask in found.places if nodes >> node & 1)
