@@ -163,10 +163,18 @@ class ApiServer:
 
     # Single requests. All raise ApiError; its ``retry`` says whether the same may work later.
 
-    async def get(self, kind: Kind, name: str, namespace: str | None = None) -> bytes | None:
+    async def get(
+        self,
+        kind: Kind,
+        name: str,
+        namespace: str | None = None,
+        *,
+        seconds_max: float = ANSWER_SECONDS_MAX,
+    ) -> bytes | None:
         """One object as JSON; None if there is none."""
         try:
-            return await self._request("GET", kind.path(namespace, name))
+            path = kind.path(namespace, name)
+            return await self._request("GET", path, seconds_max=seconds_max)
         except ApiError as error:
             if error.code == 404:
                 return None
@@ -185,9 +193,17 @@ class ApiServer:
                 return found, page.metadata.resource_version
             params["continue"] = page.metadata.rest
 
-    async def create(self, kind: Kind, body: object, namespace: str | None = None) -> bytes:
+    async def create(
+        self,
+        kind: Kind,
+        body: object,
+        namespace: str | None = None,
+        *,
+        seconds_max: float = ANSWER_SECONDS_MAX,
+    ) -> bytes:
         """A new object."""
-        return await self._request("POST", kind.path(namespace), body=body)
+        path = kind.path(namespace)
+        return await self._request("POST", path, body=body, seconds_max=seconds_max)
 
     async def create_part(
         self, kind: Kind, name: str, part: str, body: object, namespace: str | None = None
@@ -196,10 +212,17 @@ class ApiServer:
         return await self._request("POST", kind.path(namespace, name, part), body=body)
 
     async def replace(
-        self, kind: Kind, name: str, body: object, namespace: str | None = None
+        self,
+        kind: Kind,
+        name: str,
+        body: object,
+        namespace: str | None = None,
+        *,
+        seconds_max: float = ANSWER_SECONDS_MAX,
     ) -> bytes:
         """Puts an object in the place of the one that it says it was made from."""
-        return await self._request("PUT", kind.path(namespace, name), body=body)
+        path = kind.path(namespace, name)
+        return await self._request("PUT", path, body=body, seconds_max=seconds_max)
 
     async def apply(
         self,
@@ -261,13 +284,16 @@ class ApiServer:
         params: Mapping[str, str] | None = None,
         body: object = None,
         form: str = JSON,
+        seconds_max: float = ANSWER_SECONDS_MAX,
     ) -> bytes:
+        # Not by cancelling: a connection that is being made would be left open by that.
+        timeout = httpx2.Timeout(seconds_max, connect=min(seconds_max, CONNECT_SECONDS_MAX))
         content = None if body is None else msgspec.json.encode(body)
         headers = {"Accept": JSON} | ({"Content-Type": form} if content is not None else {})
         for attempt in range(THROTTLED_TRIES_MAX):
             try:
                 async with self._http.stream(
-                    method, path, params=params, content=content, headers=headers
+                    method, path, params=params, content=content, headers=headers, timeout=timeout
                 ) as answer:
                     data = await _read(answer)
                     if answer.status_code < 400:

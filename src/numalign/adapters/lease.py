@@ -60,7 +60,7 @@ class Election:
         self._duration_seconds = duration_seconds
         self._renew_seconds_max = renew_seconds_max
         self._retry_seconds = retry_seconds
-        self._renewed_at: float | None = None
+        self._end: asyncio.TimerHandle | None = None
         self.is_leading = False
         self.error = "the lease was not looked at yet"  # of the last try; empty if it went well
 
@@ -68,54 +68,38 @@ class Election:
         """Takes part until cancelled; then the lease is given back, so that nobody has to wait."""
         try:
             while True:
-                await self._turn()
+                try:
+                    await self._try(asyncio.get_running_loop())
+                    self.error = ""
+                except ApiError as error:
+                    self.error = str(error)
                 await asyncio.sleep(self._retry_seconds)
         finally:
             if self.is_leading:
                 await self._give_back()
 
-    async def _turn(self) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            # Our own deadline, not the connection's: a server that does not answer must not keep
-            # us in the belief that we lead.
-            async with asyncio.timeout(min(CALL_SECONDS_MAX, self._renew_seconds_max / 2)):
-                await self._try(loop)
-            self.error = ""
-        except (ApiError, TimeoutError) as error:
-            self.error = str(error) or "the API server does not answer in time"
-        if self.is_leading and (
-            self._renewed_at is None or loop.time() - self._renewed_at > self._renew_seconds_max
-        ):
-            self._lead(leading=False)
-
     async def _try(self, loop: asyncio.AbstractEventLoop) -> None:
-        data = await self._api.get(LEASES, self._name, self._namespace)
-        found = None if data is None else msgspec.json.decode(data, type=_Lease)
-        self._known = self._known.seen(_record(found), loop.time())
+        self._known = self._known.seen(await self._read(), loop.time())
         todo = lease.step(self._known, loop.time())
         if todo is Step.WAIT:
             self._lead(leading=False)
             return
         now = loop.time()  # before the write: others count from when they see it
-        stamp = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        stamp = _stamp()
         if todo is not Step.RENEW or not self._acquired:
             self._acquired = stamp
-        wanted = lease.next_record(self._known, self._duration_seconds)
+        body = self._body(lease.next_record(self._known, self._duration_seconds), stamp)
         try:
             if todo is Step.CREATE:
-                await self._api.create(LEASES, self._body(wanted, stamp), self._namespace)
+                await self._api.create(LEASES, body, self._namespace, seconds_max=CALL_SECONDS_MAX)
             else:
-                await self._api.replace(
-                    LEASES, self._name, self._body(wanted, stamp), self._namespace
-                )
+                await self._write(body)
         except ApiError as error:
             if error.code == 409:  # another one was quicker
                 self._lead(leading=False)
                 return
             raise
-        self._renewed_at = now
-        self._lead(leading=True)
+        self._leads_until(loop, now + self._renew_seconds_max)
 
     def _body(self, record: Record, stamp: str) -> dict[str, Any]:
         metadata = {"name": self._name, "namespace": self._namespace}
@@ -134,32 +118,49 @@ class Election:
             },
         }
 
+    def _leads_until(self, loop: asyncio.AbstractEventLoop, end: float) -> None:
+        # By a timer of its own: a server that does not answer must not keep us in the belief that
+        # we lead.
+        if self._end is not None:
+            self._end.cancel()
+        self._end = loop.call_at(end, lambda: self._lead(leading=False))
+        self._lead(leading=loop.time() < end)
+
     def _lead(self, *, leading: bool) -> None:
         if leading != self.is_leading:
             self.is_leading = leading
             self._on_change(leading)
 
     async def _give_back(self) -> None:
+        if self._end is not None:
+            self._end.cancel()
         self._lead(leading=False)
-        known = self._known
         try:
-            async with asyncio.timeout(CALL_SECONDS_MAX):
-                data = await self._api.get(LEASES, self._name, self._namespace)
-                record = None if data is None else _record(msgspec.json.decode(data, type=_Lease))
-                if record is None or record.holder != known.identity:
-                    return
-                stamp = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-                empty = Record("", 1, record.transitions, record.version)
-                await self._api.replace(
-                    LEASES, self._name, self._body(empty, stamp), self._namespace
-                )
-        except (ApiError, TimeoutError):
+            record = await self._read()
+            if record is None or record.holder != self._known.identity:
+                return
+            empty = Record("", 1, record.transitions, record.version)
+            await self._write(self._body(empty, _stamp()))
+        except ApiError:
             return  # it runs out by itself
 
+    async def _read(self) -> Record | None:
+        data = await self._api.get(
+            LEASES, self._name, self._namespace, seconds_max=CALL_SECONDS_MAX
+        )
+        return None if data is None else _record(msgspec.json.decode(data, type=_Lease))
 
-def _record(found: _Lease | None) -> Record | None:
-    if found is None:
-        return None
+    async def _write(self, body: dict[str, Any]) -> None:
+        await self._api.replace(
+            LEASES, self._name, body, self._namespace, seconds_max=CALL_SECONDS_MAX
+        )
+
+
+def _stamp() -> str:
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _record(found: _Lease) -> Record:
     spec = found.spec
     return Record(
         spec.holder_identity or "",
