@@ -11,12 +11,15 @@ from numalign.adapters.discovery import discover
 from numalign.adapters.filetree import DirTree
 from numalign.adapters.sysfs import read_machine
 from numalign.apps.situations.loading import loaded
+from numalign.apps.situations.running import Holding, stand_in
 from numalign.apps.situations.sources import evidence_in
 from numalign.apps.situations.this_host import Places, captured
 from numalign.apps.situations.verdicts import as_data, outcomes
 from numalign.core.errors import ConfigError
+from numalign.core.pod import Qos, qos_class
 from numalign.core.podresources_view import snapshot
-from numalign.core.settings import Version
+from numalign.core.settings import Settings, Version
+from numalign.core.state import Block
 from numalign.wire import bundle
 from numalign.wire.bundle import packed
 from numalign.wire.running_pods import running_pods
@@ -187,3 +190,25 @@ def test_a_configuration_that_is_none_is_refused(tmp_path):
     (root / "var/lib/kubelet/config.yaml").write_text("kind: Pod\n")
     with pytest.raises(ConfigError, match="found no KubeletConfiguration"):
         captured_from(root)
+
+
+def test_a_stand_in_asks_for_what_it_holds():
+    held = {
+        "init": Holding(cpus=0b1111, devices={GPU: ("g0",)}),
+        "main": Holding(cpus=0b0011, memory=(Block((0,), "memory", 1 << 30),)),
+        "side": Holding(cpus=0b110000, devices={GPU: ("g1", "g2")}),
+    }
+    found = stand_in("u", held, "ns/name")
+    assert (found.namespace, found.name) == ("ns", "name")
+    assert [c.name for c in found.init_containers] == ["init"]
+    assert [c.name for c in found.containers] == ["main", "side"]
+    assert {k: str(v) for k, v in found.containers[0].requests.items()} == {
+        "cpu": "2",
+        "memory": "1Gi",
+    }
+    assert str(found.containers[1].limits[GPU]) == "2"
+    assert qos_class(found, Settings()) is Qos.GUARANTEED
+    whole = Holding(cpus=0b1111, memory=(Block((0,), "memory", 2 << 30),))
+    found = stand_in("u", held, None, whole)
+    assert {k: str(v) for k, v in found.requests.items()} == {"cpu": "4", "memory": "2Gi"}
+    assert found.name == "unknown pod u"

@@ -96,7 +96,7 @@ def pods_of(
     if not evidence.pods_complete:
         notes += _idle(views, pods, names, known=bool(evidence.pods))
     for uid, own in homeless.items():
-        pods[uid] = stand_in(uid, own, names.get(uid), (cpu.pod_sets if cpu else {}).get(uid, 0))
+        pods[uid] = stand_in(uid, own, names.get(uid), _of_pod(uid, cpu, memory))
         names.setdefault(uid, f"{UNKNOWN} {uid}")
     if homeless:
         notes.append(
@@ -122,7 +122,7 @@ def holdings(
             for name, mask in sets.items():
                 of(uid, name).cpus = mask
         for uid in cpu.pod_sets:
-            found.setdefault(uid, {})
+            found.setdefault(uid, {})  # it may have no container yet
     if memory is not None:
         for uid, containers in memory.entries.items():
             for name, blocks in containers.items():
@@ -134,7 +134,17 @@ def holdings(
     return found
 
 
-def stand_in(uid: str, held: Mapping[str, Holding], name: str | None, pod_set: int = 0) -> Pod:
+def _of_pod(uid: str, cpu: CpuState | None, memory: MemoryState | None) -> Holding:
+    """What a pod with resources of its own holds as a whole."""
+    return Holding(
+        0 if cpu is None else cpu.pod_sets.get(uid, 0),
+        () if memory is None else memory.pod_blocks.get(uid, ()),
+    )
+
+
+def stand_in(
+    uid: str, held: Mapping[str, Holding], name: str | None, whole: Holding | None = None
+) -> Pod:
     """A pod that asks for what it holds.
 
     A container that shares CPUs or devices with a later one of its pod has finished: an init
@@ -150,7 +160,7 @@ def stand_in(uid: str, held: Mapping[str, Holding], name: str | None, pod_set: i
         else:
             apps.append(Container(container, amounts, amounts))
     pinned = any(holding.cpus for holding in held.values())
-    requests = {"cpu": Quantity.of(pod_set.bit_count())} if pod_set else None
+    requests = (whole.amounts() if whole is not None else {}) or None
     return Pod(
         uid,
         own_name,
@@ -159,7 +169,7 @@ def stand_in(uid: str, held: Mapping[str, Holding], name: str | None, pod_set: i
         tuple(apps),
         requests,
         requests,
-        qos=Qos.GUARANTEED if pinned or pod_set else None,
+        qos=Qos.GUARANTEED if pinned or requests else None,
     )
 
 
