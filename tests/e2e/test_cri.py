@@ -15,6 +15,12 @@ from tests.e2e.cri_agent import CriAgent, pod
 from tests.e2e.peers.build import NUMA_PLUGIN, built
 from tests.real import containerd as real
 
+from numalign.adapters.cgroups import CgroupTree, Placing
+from numalign.adapters.cri_groups import PodGroups
+from numalign.adapters.cri_runtime import CriRuntime
+from numalign.adapters.places import cgroup_parent
+from numalign.apps.agent.containers import owner_of
+from numalign.core.errors import PeerError
 from numalign.core.sets import CpuSet, parse_list
 from numalign.wire.cri_values import RunStatus
 
@@ -153,6 +159,32 @@ def test_drift_is_repaired_whoever_caused_it(runtime):
                 lambda: file.parent == agent.file("own", "cpuset.cpus").parent, "the way back"
             )
         agent.until(lambda: agent.said().count("drift_repaired") >= 3, "it to be told")
+
+
+def test_a_refusal_by_the_kernel_is_told_in_its_own_words(agent):
+    agent.apply(pod("own", cpu=1, script=FOREVER))
+    agent.until_phase("own", "Running")
+    agent.stop()  # so that nobody mends it
+
+    async def pinned(client):
+        tree = CgroupTree.detect(
+            Path("/sys/fs/cgroup"),
+            Path("/proc/self/mountinfo").read_text(),
+            cgroup_parent(agent.state),
+        )
+        owner = owner_of(agent.state)
+        runtime = CriRuntime(client, "x", PodGroups(tree, []), owner, log_path=lambda u, c: Path())
+        [running] = await runtime.adopt()
+        key = running.pod_uid, running.container
+        await runtime.pin_all({key: Placing(CpuSet.of([0]))})
+        with pytest.raises(PeerError) as caught:
+            await runtime.pin_all({key: Placing(CpuSet.of([4000]))})
+        return running.pid, str(caught.value)
+
+    pid, text = agent.asked(pinned)
+    assert "UpdateContainerResources" in text
+    assert "cpuset.cpus" in text
+    assert allowed_cpus(pid) == "0", "the last good value stays"
 
 
 # How it fares.
