@@ -68,7 +68,8 @@ def _started(name: str, command: Sequence[str], **env: str) -> subprocess.Popen[
             stdin=subprocess.PIPE,  # plugins end with it
             stdout=log,
             stderr=log,
-            env={**os.environ, **env},
+            # Go would spin on every emulated CPU, and they share two real ones.
+            env={**os.environ, "GOMAXPROCS": "2", **env},
             start_new_session=True,
         )
     _processes[name] = process

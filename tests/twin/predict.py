@@ -24,7 +24,7 @@ def predicted(bundle: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     out, said = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(said):
         code = main(["admit", "--on", str(bundle), "-f", str(path), "--static", "-o", "json"])
-    assert code in (0, 1), said.getvalue()
+    assert code in (0, 1) and out.getvalue(), said.getvalue()
     [answer] = json.loads(out.getvalue())
     return dict(answer)
 
