@@ -14,7 +14,7 @@ from tests.adapters.plugin_peers import run, short_directory
 from numalign.adapters import cri_client
 from numalign.adapters.cgroups import CgroupTree, Placing
 from numalign.adapters.cri_client import CriClient, Deadlines
-from numalign.adapters.cri_groups import PodGroups, mounts
+from numalign.adapters.cri_groups import PodGroups
 from numalign.adapters.cri_runtime import CriRuntime, Order
 from numalign.core.cgroup_values import Limits
 from numalign.core.errors import ConfigError, PeerError, PostponedError
@@ -262,14 +262,3 @@ def test_a_container_in_limbo_is_ended_and_told():
             assert ended.code == 137
 
     run(work())
-
-
-def test_all_hierarchies_are_found():
-    text = (
-        "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n"
-        "32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu\n"
-        "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n"
-        "42 31 0:38 / /elsewhere rw,relatime - cgroup2 cgroup2 rw\n"
-    )
-    root = Path("/sys/fs/cgroup")
-    assert mounts(root, text) == [root / "cpu", root / "unified"]

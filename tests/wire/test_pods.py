@@ -129,3 +129,15 @@ def test_two_containers_of_one_name_are_refused():
 def test_what_is_no_manifest_is_refused(text):
     with pytest.raises(WireError):
         load_all(text.encode(), source="pod.yaml")
+
+
+def test_a_uid_that_would_lead_elsewhere_is_refused():
+    text = b"kind: Pod\nmetadata: {name: a, uid: ../../etc}\nspec: {containers: [{name: c}]}"
+    with pytest.raises(WireError, match=r"metadata\.uid: found '\.\./"):
+        load_all(text, source="x")
+
+
+def test_an_image_pull_policy_that_is_none_is_refused():
+    text = b"kind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c, imagePullPolicy: Ja}]}"
+    with pytest.raises(WireError, match="imagePullPolicy: found 'Ja'"):
+        load_all(text, source="x")

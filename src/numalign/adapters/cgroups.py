@@ -11,7 +11,7 @@ import fcntl
 import os
 import re
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -268,22 +268,27 @@ def mounted(root: Path, mountinfo: str) -> list[Hierarchy]:
     """The cgroup hierarchies at or below ``root`` that hold a controller which we use."""
     found: list[Hierarchy] = []
     taken: set[str] = set()
-    for line in mountinfo.splitlines():
-        left, _, right = line.partition(" - ")
-        fields, kinds = left.split(), right.split()
-        if len(fields) < 5 or len(kinds) < 3 or kinds[0] not in {"cgroup", "cgroup2"}:
-            continue
-        mount = Path(_OCTAL.sub(lambda match: chr(int(match[1], 8)), fields[4]))
-        if not mount.is_relative_to(root):
-            continue
-        is_v1 = kinds[0] == "cgroup"
-        names = kinds[2].split(",") if is_v1 else _available(mount)
+    for mount, options in mount_points(root, mountinfo):
+        is_v1 = options is not None
+        names = _available(mount) if options is None else options
         # A host may have one hierarchy mounted twice; the first will do.
         controllers = frozenset(names) & frozenset(CONTROLLERS) - taken
         if controllers:
             taken |= controllers
             found.append((HierarchyV1 if is_v1 else HierarchyV2)(mount, controllers))
     return found
+
+
+def mount_points(root: Path, mountinfo: str) -> Iterator[tuple[Path, list[str] | None]]:
+    """All cgroup mounts at or below ``root``, v1 ones with their options, v2 with None."""
+    for line in mountinfo.splitlines():
+        left, _, right = line.partition(" - ")
+        fields, kinds = left.split(), right.split()
+        if len(fields) < 5 or len(kinds) < 3 or kinds[0] not in {"cgroup", "cgroup2"}:
+            continue
+        mount = Path(_OCTAL.sub(lambda match: chr(int(match[1], 8)), fields[4]))
+        if mount.is_relative_to(root):
+            yield mount, kinds[2].split(",") if kinds[0] == "cgroup" else None
 
 
 def _available(mount: Path) -> list[str]:

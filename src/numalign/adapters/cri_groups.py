@@ -112,15 +112,3 @@ class PodGroups:
         if group is not None:
             for pid in self._cpusets.outside(group, pids):
                 self._cpusets.add(group, pid)
-
-
-def mounts(root: Path, mountinfo: str) -> list[Path]:
-    """All cgroup hierarchies at or below ``root`` in a /proc/PID/mountinfo text."""
-    found = []
-    for line in mountinfo.splitlines():
-        left, _, right = line.partition(" - ")
-        if right.split(" ", 1)[0] in {"cgroup", "cgroup2"}:
-            mount = Path(left.split()[4])
-            if mount.is_relative_to(root):
-                found.append(mount)
-    return found

@@ -263,16 +263,17 @@ class CriRuntime:
     async def exits(self) -> AsyncIterator[Exited]:
         """The end of every container that ran, as it happens. For one reader."""
         watching = asyncio.create_task(self._watch.run())
+        reading = asyncio.create_task(self._exits.get())
         try:
             while True:
-                reading = asyncio.create_task(self._exits.get())
                 await asyncio.wait({reading, watching}, return_when=asyncio.FIRST_COMPLETED)
                 if not reading.done():
-                    reading.cancel()
                     watching.result()  # it only ends by an error of our own
                 yield reading.result()
+                reading = asyncio.create_task(self._exits.get())
         finally:
             watching.cancel()
+            reading.cancel()
 
     async def _looked(self) -> None:
         """Finds what has ended since the last look."""

@@ -22,6 +22,7 @@ from numalign.wire.pod_records import ContainerRecord, PodRecord, Resources
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_UID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 # Where the pod template of each kind of workload lies.
 TEMPLATES: Final = {
     "Deployment": ("spec", "template"),
@@ -115,6 +116,9 @@ def _faults(record: PodRecord) -> list[str]:
         faults.append("metadata.name: found none, expected a name")
     elif metadata.name and not _NAME.fullmatch(metadata.name):
         faults.append(f"metadata.name: found {metadata.name!r}, expected a DNS subdomain")
+    if metadata.uid and not _UID.fullmatch(metadata.uid):
+        # It names directories and cgroups.
+        faults.append(f"metadata.uid: found {metadata.uid!r}, expected letters, digits, . _ and -")
     if metadata.namespace and not _LABEL.fullmatch(metadata.namespace):
         faults.append(f"metadata.namespace: found {metadata.namespace!r}, expected a DNS label")
     containers = [*(spec.initContainers or ()), *(spec.containers or ())]

@@ -13,8 +13,8 @@ from typing import Any, Final, TypedDict
 
 import structlog
 
-from numalign.adapters import cri_groups, discovery, places
-from numalign.adapters.cgroups import CgroupTree
+from numalign.adapters import discovery, places
+from numalign.adapters.cgroups import CgroupTree, mount_points
 from numalign.adapters.cri_runtime import OOM_KILLED, CriRuntime
 from numalign.adapters.device_plugins import DevicePlugins
 from numalign.adapters.manifests import ManifestDirectory
@@ -233,7 +233,8 @@ async def _containers(options: Options, config: AgentConfig) -> CriRuntime:
     if tree is None or not tree.has_cpuset:
         what = "root" if tree is None else f"a cpuset controller below {options.cgroup_root}"
         raise ConfigError(f"--runtime cri: pods are kept in cgroups of their own; needs {what}")
-    mounts = cri_groups.mounts(options.cgroup_root, Path("/proc/self/mountinfo").read_text())
+    found = mount_points(options.cgroup_root, Path("/proc/self/mountinfo").read_text())
+    mounts = [mount for mount, _ in found]
     return await connected(options.cri_socket, tree, mounts, options.state_dir)
 
 
