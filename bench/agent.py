@@ -13,17 +13,21 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Self
 
 import httpx
 
 MACHINE = "epyc-2s-nps4"  # decisions for a large machine, whatever this host is
+STANDING = 100  # pods that are there while others come and go
+STANDING_AT_START = 500
+STANDING_PROCESSES = 20
 
 
 class Measured:
-    """An agent that decides for an example machine and runs nothing, with its state on disk."""
+    """An agent with its state on disk: it decides for an example machine, or runs processes."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, runs: bool = False) -> None:
+        self.arguments = [] if runs else ["--runtime", "none", "--machine", MACHINE]
         self.root = Path(tempfile.mkdtemp(prefix="nb-"))
         self.process: subprocess.Popen[bytes] | None = None
         (self.root / "config.yaml").write_text(
@@ -33,9 +37,8 @@ class Measured:
     def start(self) -> float:
         """Starts it; the seconds until it answers."""
         start = time.perf_counter()
-        command = [sys.executable, "-m", "numalign", "agent", "--runtime", "none", "--listen", ""]
-        command += ["--machine", MACHINE, "--state-dir", str(self.root / "s")]
-        command += ["--config", str(self.root / "config.yaml")]
+        command = [sys.executable, "-m", "numalign", "agent", "--listen", "", *self.arguments]
+        command += ["--state-dir", str(self.root / "s"), "--config", str(self.root / "config.yaml")]
         with (self.root / "log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         while not self._listens():
@@ -57,13 +60,23 @@ class Measured:
         transport = httpx.HTTPTransport(uds=str(self.root / "s" / "agent.sock"))
         return httpx.Client(transport=transport, base_url="http://agent", timeout=30)
 
-    def stat(self) -> tuple[float, float]:
-        """Resident megabytes, and CPU seconds used so far."""
+    def megabytes(self) -> float:
+        """Resident memory."""
         assert self.process is not None
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        ticks = os.sysconf("SC_CLK_TCK")
-        pages = int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
-        return pages / 1e6, (int(fields[11]) + int(fields[12])) / ticks
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    def cpu_seconds(self) -> float:
+        """CPU time of all its threads so far; finer than the clock ticks of /proc/PID/stat."""
+        assert self.process is not None
+        files = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
+        return sum(int(file.read_text().split()[0]) for file in files) / 1e9
+
+    def idle_share(self, seconds: float) -> float:
+        """The part of one CPU that it needs while nothing happens."""
+        before = self.cpu_seconds()
+        time.sleep(seconds)
+        return (self.cpu_seconds() - before) / seconds
 
     def stop(self) -> None:
         """Ends it."""
@@ -71,70 +84,116 @@ class Measured:
             self.process.send_signal(signal.SIGTERM)
             self.process.wait(20)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """Ends it and removes its files."""
         self.stop()
         shutil.rmtree(self.root, ignore_errors=True)
 
 
-def _manifest(number: int, cpu: str) -> dict[str, Any]:
-    limits = {"cpu": cpu, "memory": "64Mi"}
-    container = {"name": "c", "command": ["sleep", "1"], "resources": {"limits": limits}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": f"p{number}"},
-        "spec": {"terminationGracePeriodSeconds": 0, "containers": [container]},
-    }
+def _manifest(name: str, cpu: str) -> bytes:
+    limits = {"cpu": cpu, "memory": "16Mi"}
+    container = {"name": "c", "command": ["sleep", "100000"], "resources": {"limits": limits}}
+    spec = {"terminationGracePeriodSeconds": 0, "containers": [container]}
+    metadata = {"name": name, "uid": name}
+    return json.dumps(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    ).encode()
 
 
 def run(*, seconds: float) -> None:
     """Prints what was measured."""
-    agent = Measured()
-    try:
-        _measure(agent, seconds)
-    finally:
-        agent.close()
-
-
-def _measure(agent: Measured, seconds: float) -> None:
     print(f"\nThe agent (deciding for {MACHINE}, state files on disk)")
+    with Measured() as agent:
+        _deciding(agent, seconds)
+    print(f"The agent with {STANDING_PROCESSES} pods as processes of this host")
+    with Measured(runs=True) as agent:
+        _running(agent, seconds)
+
+
+def _deciding(agent: Measured, seconds: float) -> None:
     print(f"  start, empty                     {agent.start():.2f} s")
-    megabytes, before = agent.stat()
-    time.sleep(5 * seconds)
-    _, after = agent.stat()
-    print(f"  memory, empty                    {megabytes:.0f} MB (target under 90 MB)")
-    share = (after - before) / (5 * seconds)
-    print(f"  CPU, idle                        {share:.2%} (target under 0.5 %)")
+    print(f"  memory, empty                    {agent.megabytes():.0f} MB (target under 90 MB)")
     with agent.client() as client:
-        creates = _load(client, seconds=5 * seconds)
-        print(
-            f"  create                           p50 {statistics.median(creates) * 1e3:.1f} ms, "
-            f"p99 {statistics.quantiles(creates, n=100)[98] * 1e3:.1f} ms, "
-            f"{len(creates) / sum(creates):.0f} pods/s one after the other"
-        )
-        for number in range(500):
-            client.post("/pods", content=json.dumps(_manifest(10**6 + number, "100m")))
-    megabytes, _ = agent.stat()
-    print(f"  memory, with the pods of the load and 500 more   {megabytes:.0f} MB")
+        for number in range(STANDING):
+            _created(client, f"standing{number}", "100m")
+        before = agent.cpu_seconds()
+        creates, deletes, wall = _load(client, seconds=5 * seconds)
+        busy = (agent.cpu_seconds() - before) / len(creates)
+        share = _admission_share(client)
+        _show("create", creates)
+        _show("delete", deletes)
+        print(f"  create and delete, sustained     {len(creates) / wall:.0f} pods/s, one by one")
+        print(f"  CPU time of the agent            {busy * 1e3:.1f} ms for both together")
+        print(f"  admission itself                 {share:.0%} of the median answer to a create")
+        for number in range(STANDING, STANDING_AT_START):
+            _created(client, f"standing{number}", "100m")
+    print(f"  memory, with {STANDING_AT_START} pods            {agent.megabytes():.0f} MB")
     agent.stop()
-    print(f"  start with these pods in the state {agent.start():.2f} s (target under 2 s)")
+    start = agent.start()
+    print(f"  start with {STANDING_AT_START} pods in the state   {start:.2f} s (target under 2 s)")
 
 
-def _load(client: httpx.Client, *, seconds: float) -> list[float]:
-    """Creates pods for a while, every other one with a CPU of its own."""
-    times = []
-    end = time.perf_counter() + seconds
-    number = 0
-    while time.perf_counter() < end and number < 200:
-        number += 1
-        content = json.dumps(_manifest(number, "1" if number % 2 else "100m"))
+def _running(agent: Measured, seconds: float) -> None:
+    agent.start()
+    with agent.client() as client:
+        for number in range(STANDING_PROCESSES):
+            _created(client, f"p{number}", "10m")
+        time.sleep(2)
+        share = agent.idle_share(15 * seconds)
+        print(f"  CPU, idle                        {share:.2%} (target under 0.5 %)")
+        print(f"  memory                           {agent.megabytes():.0f} MB (target under 90 MB)")
+        for number in range(STANDING_PROCESSES):
+            client.delete(f"/pods/p{number}")
+        while client.get("/pods").json()["items"]:
+            time.sleep(0.05)
+
+
+def _created(client: httpx.Client, name: str, cpu: str) -> float:
+    """The seconds until a pod was admitted."""
+    while True:
         start = time.perf_counter()
-        answer = client.post("/pods", content=content)
-        times.append(time.perf_counter() - start)
-        assert answer.status_code == 201, answer.text
-    return times
+        answer = client.post("/pods", content=_manifest(name, cpu))
+        if answer.status_code != 429:  # more than the API allows in a second
+            assert answer.status_code == 201, answer.text
+            return time.perf_counter() - start
+        time.sleep(0.2)
+
+
+def _load(client: httpx.Client, *, seconds: float) -> tuple[list[float], list[float], float]:
+    """Creates and deletes pods for a while, every other one with a CPU of its own."""
+    creates, deletes = [], []
+    begin = time.perf_counter()
+    while time.perf_counter() < begin + seconds:
+        name = f"load{len(creates)}"
+        creates.append(_created(client, name, "1" if len(creates) % 2 else "100m"))
+        start = time.perf_counter()
+        answer = client.delete(f"/pods/{name}")
+        deletes.append(time.perf_counter() - start)
+        assert answer.status_code in {200, 202}, answer.text
+    return creates, deletes, time.perf_counter() - begin
+
+
+def _admission_share(client: httpx.Client) -> float:
+    """The part of the answer to a create that is the decision, by the agent's own clock."""
+    times, seconds = [], []
+    for number in range(50):
+        times.append(_created(client, f"share{number}", "1" if number % 2 else "100m"))
+        client.delete(f"/pods/share{number}")
+    for decision in client.get("/decisions?limit=50&trace=false").json()["items"]:
+        seconds.append(decision["seconds"])
+    return statistics.median(seconds) / statistics.median(times)
+
+
+def _show(name: str, seconds: list[float]) -> None:
+    p50, p99 = statistics.median(seconds), statistics.quantiles(seconds, n=100)[98]
+    print(f"  {name:<32} p50 {p50 * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms ({len(seconds)} answers)")
 
 
 if __name__ == "__main__":
-    run(seconds=1.0)
+    run(seconds=4.0 if "--long" in sys.argv else 1.0)

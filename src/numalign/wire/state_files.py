@@ -7,13 +7,20 @@ from numalign.core.settings import Settings
 from numalign.wire import cpu_checkpoint, device_checkpoint, device_holdings, memory_checkpoint
 
 
-def encoded(state: HostState, settings: Settings) -> dict[str, bytes]:
-    """The bytes of each file; the device manager's is only there once it was written."""
-    files = {
-        cpu_checkpoint.FILE_NAME: cpu_checkpoint.encode(state.cpu, settings),
-        memory_checkpoint.FILE_NAME: memory_checkpoint.encode(state.memory, settings),
-    }
-    if state.devices.saved is not None:
+def encoded(
+    state: HostState, settings: Settings, written: HostState | None = None
+) -> dict[str, bytes]:
+    """The bytes of each file; the device manager's is only there once it was written.
+
+    With the state that was ``written`` last, only the files of what is another value since.
+    """
+    files: dict[str, bytes] = {}
+    if written is None or state.cpu is not written.cpu:
+        files[cpu_checkpoint.FILE_NAME] = cpu_checkpoint.encode(state.cpu, settings)
+    if written is None or state.memory is not written.memory:
+        files[memory_checkpoint.FILE_NAME] = memory_checkpoint.encode(state.memory, settings)
+    before = None if written is None else written.devices.saved
+    if state.devices.saved is not None and state.devices.saved is not before:
         content = device_holdings.checkpoint_of(state.devices.saved)
         files[device_checkpoint.FILE_NAME] = device_checkpoint.encode(content)
     return files

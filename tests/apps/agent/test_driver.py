@@ -1,6 +1,7 @@
 """The driver lives on when the runtime refuses."""
 
 import asyncio
+import json
 
 from tests.core.hosts import machine, settings
 
@@ -12,6 +13,7 @@ from numalign.core import host as hosts
 from numalign.core import node_fit
 from numalign.core.errors import PeerError
 from numalign.core.synthetic import synthetic_machine
+from numalign.wire.pods import load_all
 
 
 class Refusing(DecideOnly):
@@ -43,3 +45,43 @@ def test_a_refusal_while_mending_is_a_problem_and_not_the_end(tmp_path):
         assert agent.health() == []
 
     asyncio.run(work())
+
+
+def test_a_save_that_fails_half_way_is_made_good_by_the_next_one(tmp_path):
+    class Failing(StateDirectory):
+        fails = False
+
+        def write(self, name, data):
+            if self.fails and name == "memory_manager_state":
+                raise PeerError("no space")
+            super().write(name, data)
+
+    configured = settings("best-effort", safe=True)
+    info = machine(nodes=1)
+    built = hosts.build(configured, info)
+    setup = AgentSetup(built, node_fit.allocatable(configured, info))
+    files = Failing(tmp_path / "state")
+    files.prepare()
+
+    def pod(uid):
+        limits = {"cpu": "2", "memory": "64Mi"}
+        spec = {"containers": [{"name": "c", "resources": {"limits": limits}}]}
+        text = json.dumps({"kind": "Pod", "metadata": {"name": uid, "uid": uid}, "spec": spec})
+        return load_all(text.encode(), source="test")[0]
+
+    async def work():
+        runtime = DecideOnly(tmp_path)
+        agent = Agent(setup, synthetic_machine("1s:1n:4c:2t"), files, runtime, None, lambda: 0.0)
+        agent.begin(AgentState(hosts.cleaned(built, hosts.start(built))))
+        loop = asyncio.create_task(agent.run())
+        assert (await agent.submit(pod("a"))).accepted
+        files.fails = True
+        answer = await agent.submit(pod("b"))
+        assert (answer.accepted, answer.reason) == (False, "StateNotSaved")
+        files.fails = False
+        assert (await agent.submit(pod("c"))).accepted
+        loop.cancel()
+
+    asyncio.run(work())
+    for name in ("cpu_manager_state", "memory_manager_state"):
+        assert json.loads(files.read(name))["entries"].keys() == {"a", "c"}

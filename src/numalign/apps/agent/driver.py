@@ -59,12 +59,14 @@ from numalign.apps.agent.model import (
     placed_nodes,
 )
 from numalign.apps.agent.step import step
+from numalign.apps.agent.views import decision_view
 from numalign.core.decisions import Trace
 from numalign.core.device_allocation import Allocation, merged
 from numalign.core.errors import PeerError, PostponedError
+from numalign.core.explain import Explanation
+from numalign.core.host import HostState
 from numalign.core.machine import Machine
 from numalign.core.pod import Pod
-from numalign.core.trace_view import as_data
 from numalign.wire import state_files
 from numalign.wire.pod_records import PodRecord
 
@@ -159,6 +161,7 @@ class Agent:
         self._files = files
         self._now = now
         self._state: AgentState | None = None
+        self._written: HostState | None = None  # what the files say, if that is known
         self._events: asyncio.Queue[Event] = asyncio.Queue(EVENTS_WAITING_MAX)
         self._answers: dict[int, asyncio.Future[Answer]] = {}
         self._requests = itertools.count(1)
@@ -182,7 +185,7 @@ class Agent:
     @property
     def recent(self) -> Sequence[Mapping[str, object]]:
         """The last decisions, newest last, as plain values."""
-        return [_plain(decision) for decision in self._recent]
+        return [decision_view(decision) for decision in self._recent]
 
     def health(self) -> list[str]:
         """What is wrong just now; empty if all is well."""
@@ -293,11 +296,13 @@ class Agent:
             self.runtime.weigh(self.state.host.pods.values())
 
     def _save(self, state: AgentState) -> None:
-        files = state_files.encoded(state.host, self.setup.host.settings)
+        files = state_files.encoded(state.host, self.setup.host.settings, self._written)
         # The pods come last: one that is not said to await its plugin has the answer on disk.
         files[saved.FILE_NAME] = saved.dump(state.pods)
+        self._written = None  # if this fails half-way, the next one writes all files
         for name, data in files.items():
             self._files.write(name, data)
+        self._written = state.host
         self._problems.pop("save", None)
 
     def _not_saved(self, event: Event, error: PeerError) -> None:
@@ -352,7 +357,7 @@ class Agent:
             future.set_result(answer)
 
     def _note(self, note: Note) -> None:
-        plain = {k: v for k, v in note.values.items() if not isinstance(v, Trace)}
+        plain = {k: v for k, v in note.values.items() if not isinstance(v, Trace | Explanation)}
         log.info(note.event, **plain)
         if note.event in {"pod_admitted", "pod_rejected"}:
             self._recent.append({"time": self._now(), "outcome": note.event, **note.values})
@@ -505,8 +510,3 @@ def _waits(pod: AgentPod) -> bool:
 
 def _is_running(state: AgentState, pin: PinContainer) -> bool:
     return state.pods[pin.uid].containers[pin.container].state is RunState.RUNNING
-
-
-def _plain(decision: Mapping[str, object]) -> Mapping[str, object]:
-    trace = decision.get("trace")
-    return {**decision, "trace": as_data(trace) if isinstance(trace, Trace) else []}
