@@ -291,6 +291,8 @@ def test_describe_tells_state_place_and_reason(run, filled):
     _, out, _ = run("describe", "pod", "big")
     assert "Decision:        rejected, TopologyAffinityError: Resources cannot" in out
     assert "  container main: merged any-, refused" in out.splitlines()
+    assert "Pod default/big is refused: container main asks for" in out
+    assert "failed at " in out
     value = json.loads(run("describe", "pod", "big", "-o", "json")[1])
     assert value["decisions"][0]["outcome"] == "pod_rejected"
 

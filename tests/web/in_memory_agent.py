@@ -15,12 +15,12 @@ from numalign.apps.agent import events as ev
 from numalign.apps.agent.metrics import AgentMetrics
 from numalign.apps.agent.model import AgentSetup, AgentState, Allocation
 from numalign.apps.agent.step import step
+from numalign.apps.agent.views import decision_view
 from numalign.core import host as hosts
 from numalign.core import node_fit
 from numalign.core.decisions import Trace
 from numalign.core.devices import Device
 from numalign.core.machine_info import machine_info
-from numalign.core.trace_view import as_data
 from numalign.web.server import serve
 from numalign.wire.kubelet_config import KubeletConfig
 
@@ -81,7 +81,7 @@ class InMemoryAgent:
 
     @property
     def recent(self):
-        return [{**d, "trace": as_data(d["trace"])} for d in self._decided]
+        return [decision_view(d) for d in self._decided]
 
     async def submit(self, record, *, source="api"):
         await asyncio.sleep(0)

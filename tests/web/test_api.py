@@ -125,6 +125,19 @@ def test_decisions_come_newest_first_and_can_be_bounded(unix):
     assert unix.get("/decisions?limit=x").status_code == 400
 
 
+def test_a_refusal_is_explained_in_words_and_in_facts(unix):
+    assert unix.post("/pods", json=manifest("big", cpu="99")).status_code == 422
+    found = unix.get("/decisions").json()["items"][0]
+    assert found["why"].startswith("Pod default/big is refused: container main asks for 99")
+    assert found["explanation"]["sentence"] == found["why"]
+    assert (found["explanation"]["container"], found["explanation"]["resources"]) == (
+        "main",
+        ["cpu"],
+    )
+    short = unix.get("/decisions?trace=false").json()["items"][0]
+    assert "explanation" not in short and short["why"] == found["why"]
+
+
 def test_every_json_answer_keeps_to_the_published_schema(unix):
     created(unix, "web", gpus=1, env=[{"name": "A", "value": "b"}])
     assert unix.post("/pods", json=manifest("big", cpu="9")).status_code == 422

@@ -62,7 +62,7 @@ def describe(
 
         out.text(yaml.safe_dump(value, sort_keys=False, width=out.width))
     else:
-        out.lines(_lines(pod, decisions))
+        out.lines([*_lines(pod, decisions), *_explained(decisions, out.width)])
 
 
 def _lines(pod: Mapping[str, Any], decisions: list[Mapping[str, Any]]) -> Any:  # noqa: ANN401
@@ -79,6 +79,17 @@ def _lines(pod: Mapping[str, Any], decisions: list[Mapping[str, Any]]) -> Any:  
             yield (Span(f"{label:<16}", Tone.TITLE), Span(f" {text}"))
         else:
             yield (Span(f"{label}{text}"),)
+
+
+def _explained(decisions: list[Mapping[str, Any]], width: int) -> Any:  # noqa: ANN401
+    """Why the newest decision was a refusal, as 'numalign explain' shows it."""
+    from numalign.apps.render.explanation import render
+    from numalign.apps.render.text import line
+
+    found = decisions[0].get("explanation") if decisions else None
+    if found:
+        yield line("")
+        yield from render(found, width=width)
 
 
 def _pod(pod: Mapping[str, Any]) -> Fields:

@@ -27,6 +27,7 @@ from numalign.core.draft import Draft, no_preference
 from numalign.core.explain_demands import Demand, demands, shortage_text
 from numalign.core.explain_hints import HintTable, conflicts, table
 from numalign.core.host import Host, HostState
+from numalign.core.node_fit import Totals
 from numalign.core.pod import Container, Pod, has_pod_level_managers, qos_class
 from numalign.core.sets import NodeSet
 from numalign.core.situation import OutOf, Situation, Verdict, refusal, verdict_on
@@ -74,7 +75,7 @@ class Case:
     host: Host
     before: HostState
     after: HostState  # as ``verdict_on`` gave it: with a refusal, the state at that moment
-    totals: dict[str, int]
+    totals: Totals
     pod: Pod
     verdict: Verdict
     trace: Trace
@@ -91,7 +92,7 @@ def asked(situation: Situation, pod: Pod, *, preferred: Preferred = no_preferenc
         preferred=preferred,
         trace=trace,
     )
-    return Case(situation.host, situation.state, after, dict(situation.totals), pod, verdict, trace)
+    return Case(situation.host, situation.state, after, situation.totals, pod, verdict, trace)
 
 
 def explained(

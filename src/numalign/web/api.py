@@ -26,6 +26,7 @@ from numalign.apps.agent.port import AgentPort
 from numalign.apps.agent.views import pod_list, pod_view, time_text
 from numalign.core.decisions import Trace
 from numalign.core.errors import NumalignError
+from numalign.core.explain import Explanation
 from numalign.core.rate import TokenBucket
 from numalign.web import log_files
 from numalign.web.answers import ProblemError, Stream, json_answer
@@ -107,7 +108,8 @@ class Api:
         uid = request.query_params.get("uid")
         found = [d for d in reversed(self.agent.recent) if uid is None or d.get("uid") == uid]
         if not flag(request, "trace", default="true"):
-            found = [{key: d[key] for key in d if key != "trace"} for d in found]
+            long = {"trace", "explanation"}
+            found = [{key: d[key] for key in d if key not in long} for d in found]
         return json_answer({"items": found[:limit]})
 
     async def show_metrics(self, request: Request) -> Response:
@@ -328,7 +330,7 @@ async def _next(notes: AsyncIterator[Note]) -> Note:
 
 def event_text(note: Note, now: float) -> bytes:
     """A note as a server-sent event. Traces stay in /decisions: they are long."""
-    values = {k: v for k, v in note.values.items() if not isinstance(v, Trace)}
+    values = {k: v for k, v in note.values.items() if not isinstance(v, Trace | Explanation)}
     data = msgspec.json.encode({"time": now, **values}, enc_hook=str)
     return b"event: " + note.event.encode() + b"\ndata: " + data + b"\n\n"
 

@@ -246,7 +246,12 @@ SCHEMAS: Final[dict[str, Schema]] = {
         uid=_STRING,
         reason=_STRING,
         message=_STRING,
+        why=_said(_STRING, "a refusal in one sentence"),
         trace=_said(_list(_ANY_OBJECT), "what each provider answered, merged and gave, in order"),
+        explanation=_said(
+            {"anyOf": [_ANY_OBJECT, {"type": "null"}]},
+            "of a refusal: step, container, resources, demands by node, facts and hints",
+        ),
     ),
     "Health": _object("*", status=_said(_STRING, "ok or failing"), problems=_list(_STRING)),
 }

@@ -44,6 +44,7 @@ from numalign.apps.agent.model import (
 from numalign.core import devices, host
 from numalign.core.decisions import Trace
 from numalign.core.device_allocation import parts_for_containers
+from numalign.core.explain import Case, explain
 from numalign.core.host import HostState
 from numalign.core.pod import Pod
 from numalign.core.situation import refusal, verdict_on
@@ -125,7 +126,8 @@ def _submitted(setup: AgentSetup, state: AgentState, event: PodSubmitted) -> Nex
     words = refusal(verdict)
     if words is None:
         return _admitted(setup, state, after, event, pod, trace)
-    return _refused(setup, state, after, event, words, trace)
+    case = Case(setup.host, state.host, after, setup.totals, pod, verdict, trace)
+    return _refused(setup, state, event, words, case)
 
 
 def _plugins_awaited(setup: AgentSetup, state: AgentState, pod: Pod, now: float) -> list[str]:
@@ -200,13 +202,12 @@ def _admitted(
 def _refused(
     setup: AgentSetup,
     state: AgentState,
-    after: HostState,
     event: PodSubmitted,
     words: tuple[str, str],
-    trace: Trace,
+    case: Case,
 ) -> Next:
     reason, message = words
-    pod = core_pod(event.record, uid=event.uid)
+    pod = case.pod
     new = AgentPod(
         event.record,
         pod,
@@ -219,10 +220,18 @@ def _refused(
     )
     state = replace(
         state,
-        host=host.cleaned(setup.host, after),
+        host=host.cleaned(setup.host, case.after),
         pods={**state.pods, event.uid: new},
     )
-    values = {**lifecycle.named(pod), "reason": reason, "message": message, "trace": trace}
+    found = explain(case)
+    values = {
+        **lifecycle.named(pod),
+        "reason": reason,
+        "message": message,
+        "why": found.sentence,
+        "trace": case.trace,
+        "explanation": found,
+    }
     note = Note("pod_rejected", values)
     return state, [Save(), *_answered(event, reason, message), note]
 

@@ -6,7 +6,7 @@ What Kubernetes has no word for (CPUs, memory nodes, devices, the hint) is under
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,10 +21,14 @@ from numalign.apps.agent.model import (
     RunState,
     sits_on,
 )
+from numalign.core import explain_view
+from numalign.core.decisions import Trace
 from numalign.core.device_allocation import parts_for_containers
+from numalign.core.explain import Explanation
 from numalign.core.pod import Container, qos_class
 from numalign.core.sets import format_list
 from numalign.core.state import Block
+from numalign.core.trace_view import as_data as trace_data
 from numalign.core.trace_view import hint_data
 from numalign.wire.pod_records import ContainerRecord
 
@@ -297,3 +301,16 @@ def _placed_view(setup: AgentSetup, state: AgentState, uid: str, container: Cont
 def blocks_view(blocks: Iterable[Block]) -> list[View]:
     """Memory that was given: its kind, the NUMA nodes together, and the bytes."""
     return [{"type": b.type, "nodes": list(b.nodes), "sizeBytes": b.size} for b in blocks]
+
+
+# How it was decided.
+
+
+def decision_view(decision: Mapping[str, object]) -> View:
+    """A remembered decision with its trace and, for a refusal, its explanation as plain values."""
+    trace, found = decision.get("trace"), decision.get("explanation")
+    return {
+        **decision,
+        "trace": trace_data(trace) if isinstance(trace, Trace) else [],
+        "explanation": explain_view.as_data(found) if isinstance(found, Explanation) else None,
+    }

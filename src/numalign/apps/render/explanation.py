@@ -44,7 +44,12 @@ def render(answer: View, *, width: int = 100) -> list[Line]:
             if title:
                 lines.append(line(title, Tone.TITLE))
             lines += part
-    return lines
+    return [tuple(Span(_printable(s.text), s.tone) for s in spans) for spans in lines]
+
+
+def _printable(text: str) -> str:
+    """Without characters that a terminal would act on: names may come from another host."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def sentence(answer: View, width: int) -> list[Line]:

@@ -291,6 +291,9 @@ function traceLines(steps) {
   }
   return lines.join('\n') || 'there was nothing to align';
 }
+function whyLines(found) {
+  return found ? [found.sentence, ...found.facts, '', ''].join('\n') : '';
+}
 function decisions(found) {
   const lines = found.items.map(d => {
     const key = d.uid + ' ' + d.time, isBad = d.outcome === 'pod_rejected';
@@ -304,7 +307,8 @@ function decisions(found) {
         fetch('decisions?uid=' + encodeURIComponent(d.uid), {cache: 'no-store'})
           .then(answer => answer.json()).then(all => {
             const same = all.items.find(one => one.time === d.time);
-            traces.set(key, same ? traceLines(same.trace) : 'the agent has forgotten it');
+            traces.set(key, same ? whyLines(same.explanation) + traceLines(same.trace)
+              : 'the agent has forgotten it');
             pre.textContent = traces.get(key);
           }).catch(error => { pre.textContent = String(error); });
       }
