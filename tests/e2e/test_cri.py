@@ -82,7 +82,9 @@ def test_the_runtime_gets_the_amounts_that_the_kubelet_computes(agent):
     found["own"] = _amounts(agent, "own")
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     about = 1000 - 1000 * (32 << 20) // total
-    assert found["own"] == [1024, None, 32 << 20, -997]
+    # This containerd gives no score below its own, since not every root may.
+    lowest = int(Path(f"/proc/{agent.runtime.process.pid}/oom_score_adj").read_text())
+    assert found["own"] == [1024, None, 32 << 20, max(-997, lowest)]
     assert found["burst"][:3] == [256, 50_000, 64 << 20]
     assert abs(found["burst"][3] - about) <= 1  # the machine's memory is read from its nodes
     assert found["best"] == [2, None, None, 1000]
