@@ -25,6 +25,7 @@ class ServedHost:
     def __init__(self, plan: HostPlan, place: Path) -> None:
         self.host = FleetHost(plan)
         self.name = plan.name
+        place.mkdir(parents=True, exist_ok=True)
         self.state = place / "kubelet"
         self.socket = self.state / "pod-resources" / "kubelet.sock"
         self.config = place / "config.yaml"

@@ -156,7 +156,7 @@ def test_without_the_definition_or_rights_it_says_what_to_do(plane, host):
 
 
 def test_it_prints_instead_of_publishing_without_any_cluster(host):
-    done = oneshot("--no-publish", "--kubeconfig=", *host.options)
+    done = oneshot("--no-publish", *host.options)
     assert done.returncode == 0, done.stderr
     found = nrt.read_yaml(done.stdout.encode())
     assert found.topology == host.host.topology()

@@ -11,6 +11,7 @@ from typing import Final
 from tests.real.kubernetes import MissingError, cache
 
 VERSION: Final = "3.22.0"
+KUBERNETES: Final = "1.36.4"  # for which charts are made
 BUILD_SECONDS_MAX: Final = 1800
 
 
@@ -43,7 +44,15 @@ def helm() -> Path:
 def template(chart: Path, *arguments: str, namespace: str = "numalign-system") -> str:
     """The manifests that a chart makes."""
     done = subprocess.run(
-        [helm(), "template", "numalign", str(chart), "--namespace", namespace, *arguments],
+        [
+            helm(),
+            "template",
+            "numalign",
+            str(chart),
+            f"--namespace={namespace}",
+            f"--kube-version={KUBERNETES}",
+            *arguments,
+        ],
         capture_output=True,
         text=True,
         timeout=60,

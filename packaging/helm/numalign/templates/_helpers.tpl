@@ -10,7 +10,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
 {{- define "numalign.image" -}}
-image: {{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) }}
+image: {{ printf "%s:%s" .Values.image.repository (toString (.Values.image.tag | default .Chart.AppVersion)) }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 {{- end }}
 
