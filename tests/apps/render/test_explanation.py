@@ -34,10 +34,10 @@ def test_the_host_is_drawn_with_the_pod_the_others_and_what_is_reserved(on):
     text = plain(render(answered(on, pod("b", container("app", 2, "8Gi", gpu=1))), width=160))
     lines = text.splitlines()
     assert next(line for line in lines if line.startswith("node 0")) == (
-        "node 0  [R###....]  ===....... 11 GiB of 15 GiB free  example.com/gpu #"
+        "node 0  [R###....]  ===....... 11 GiB free  example.com/gpu #"
     )
     assert next(line for line in lines if line.startswith("node 1")) == (
-        "node 1  [PP......]  =====..... 8 GiB of 16 GiB free P  example.com/gpu Px"
+        "node 1  [PP......]  =====..... 8 GiB free P  example.com/gpu Px"
     )
     assert "app        100% local, mean 10, worst 10  100% local, mean 10, worst 10" in text
 

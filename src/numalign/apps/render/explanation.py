@@ -34,7 +34,7 @@ def render(answer: View, *, width: int = 100) -> list[Line]:
             "estimated reach (firmware distances, 10 = local; not measured)",
             costs(answer.get("costs") or (), width),
         ),
-        ("host", host_map(answer.get("map") or ())),
+        ("host", host_map(answer.get("map") or (), width)),
         ("what would let it in (each tried on this host)", changes(answer, width)),
         ("largest that still fits", shapes(answer.get("shapes") or (), width)),
     )
@@ -156,13 +156,16 @@ def _reach(reach: View | None) -> str:
 # The host.
 
 
-def host_map(nodes: Sequence[View]) -> list[Line]:
-    """Each NUMA node in a line: its CPUs, its memory, its devices."""
+def host_map(nodes: Sequence[View], width: int) -> list[Line]:
+    """Each NUMA node in a line: its CPUs, its memory, its devices. No unused huge pages."""
     if not nodes:
         return []
     per_mark = max(1, -(-max(parse_list(n["cpus"]).bit_count() for n in nodes) // CELLS_MAX))
     label = max(len(str(node["node"])) for node in nodes)
-    lines = [_node_line(node, label, per_mark) for node in nodes]
+    later = " " * (label + len("node   "))
+    lines: list[Line] = []
+    for node in nodes:
+        lines += wrap(_node_line(node, label, per_mark), width, later=later, prose=True)
     legend = LEGEND if per_mark == 1 else LEGEND.replace("one CPU", f"{per_mark} CPUs")
     return [*lines, line(legend, Tone.DIM)]
 
@@ -170,7 +173,8 @@ def host_map(nodes: Sequence[View]) -> list[Line]:
 def _node_line(node: View, label: int, per_mark: int) -> Line:
     spans = [Span(f"node {node['node']:>{label}}  ", Tone.NODE), *_cpu_marks(node, per_mark)]
     for memory in node["memory"]:
-        spans += _memory_bar(memory)
+        if memory["type"] == "memory" or memory["freeBytes"] != memory["totalBytes"]:
+            spans += _memory_bar(memory)
     for device in node["devices"]:
         spans.append(Span(f"  {device['resource']} ", Tone.DIM))
         spans.append(Span("P" * device["pod"], Tone.CPU))
@@ -213,7 +217,7 @@ def _memory_bar(memory: View) -> list[Span]:
         Span("  "),
         Span("=" * used, tone),
         Span("." * (_BAR - used), Tone.DIM),
-        Span(f" {human(free)} of {human(total)}{kind} free", Tone.DIM),
+        Span(f" {human(free)}{kind} free", Tone.DIM),
         Span(" P" if memory["pod"] else "", Tone.CPU),
     ]
 
