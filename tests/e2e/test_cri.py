@@ -423,6 +423,28 @@ def test_env_mount_device_and_cdi_of_a_device_plugin_are_seen_in_the_container(
         marker.unlink()
 
 
+def test_a_pod_has_a_network_of_its_own_where_the_runtime_has_one_to_give():
+    show = "hostname; ls /sys/class/net; sleep 1000"
+    with real.containerd(SUITES[0], network=True) as networked, CriAgent(networked) as agent:
+        assert "pods get the network of the host" not in agent.said()
+        agent.apply(pod("own", script=show))
+        agent.apply(pod("hosts", script=show, hostNetwork=True))
+        agent.until_phase("own", "Running")
+        agent.until_phase("hosts", "Running")
+        agent.until(lambda: agent.logs("own").split() == ["own", "eth0", "lo"], "its network")
+        agent.until(lambda: os.uname().nodename in agent.logs("hosts"), "the host's name")
+        devices = {path.name for path in Path("/sys/class/net").iterdir()}
+        assert set(agent.logs("hosts").split()[1:]) & devices
+
+
+def test_without_one_it_gets_the_hosts_and_that_is_told(agent):
+    agent.apply(pod("a", script="hostname; sleep 1000"))
+    agent.until_phase("a", "Running")
+    agent.until(lambda: agent.logs("a").split() == [os.uname().nodename], "the host's name")
+    assert "pods get the network of the host" in agent.said()
+    assert "host_network_given" in agent.said()
+
+
 def test_other_tools_find_the_pod_by_the_labels_of_kubernetes(agent):
     found = pod("named", script=FOREVER)
     found["metadata"] |= {"namespace": "team", "labels": {"app": "web"}}

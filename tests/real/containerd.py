@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -14,8 +15,9 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -37,12 +39,12 @@ class UnavailableError(Exception):
     """Why there can be no containerd here, in one line."""
 
 
-def needed(suite: str) -> Path:
+def needed(fetch: Callable[[], Path]) -> Path:
     """The fetched files; the calling test is skipped where they cannot be had or run."""
     if os.geteuid() != 0:
         pytest.skip("a private containerd needs root")
     try:
-        return fetched(suite)
+        return fetch()
     except UnavailableError as error:
         pytest.skip(str(error))
 
@@ -58,25 +60,37 @@ def cache() -> Path:
 
 def fetched(suite: str) -> Path:
     """A directory with the programs in ``bin`` and the images ``busybox.tar`` and ``pause.tar``."""
-    target = cache() / f"containerd-{suite}"
+    return _kept(f"containerd-{suite}", partial(_fetch, suite))
+
+
+def network_plugins() -> Path:
+    """A directory with CNI plugins."""
+    return _kept(f"cni-{_STABLE}", _fetch_network)
+
+
+def _kept(name: str, fetch: Callable[[Path, Path], None]) -> Path:
+    """A directory in the cache, filled by ``fetch(scratch, ready)`` if it is not there yet."""
+    target = cache() / name
     target.parent.mkdir(parents=True, exist_ok=True)
-    with (target.parent / f".containerd-{suite}.lock").open("w") as lock:
+    with (target.parent / f".{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.exists():
             with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-                _fetch(suite, Path(scratch))
-                (Path(scratch) / "ready").rename(target)
+                ready = Path(scratch) / "ready"
+                fetch(Path(scratch), ready)
+                ready.rename(target)
     return target
 
 
-def _fetch(suite: str, scratch: Path) -> None:
-    if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
-        raise UnavailableError("containerd is fetched with apt-get and dpkg: not found here")
-    unpacked, ready = scratch / "unpacked", scratch / "ready"
-    for path in (unpacked, ready / "bin"):
-        path.mkdir(parents=True)
-    for package in _downloaded(suite, scratch):
-        _called(["dpkg", "-x", str(package), str(unpacked)])
+def _fetch_network(scratch: Path, ready: Path) -> None:
+    unpacked = _unpacked(scratch, _STABLE, f"containernetworking-plugins/{_STABLE}")
+    shutil.copytree(unpacked / "usr" / "lib" / "cni", ready)
+
+
+def _fetch(suite: str, scratch: Path, ready: Path) -> None:
+    wanted = (f"containerd/{suite}", f"runc/{_STABLE}", f"busybox-static/{_STABLE}")
+    unpacked = _unpacked(scratch, suite, *wanted)
+    (ready / "bin").mkdir(parents=True)
     for name in PROGRAMS:
         shutil.copy2(_program(unpacked, name), ready / "bin" / name)
     busybox = _program(unpacked, "busybox")
@@ -91,7 +105,17 @@ def _program(unpacked: Path, name: str) -> Path:
     return next(path for path in found if path.is_file() and not path.is_symlink())
 
 
-def _downloaded(suite: str, scratch: Path) -> list[Path]:
+def _unpacked(scratch: Path, suite: str, *wanted: str) -> Path:
+    if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
+        raise UnavailableError("containerd is fetched with apt-get and dpkg: not found here")
+    unpacked = scratch / "unpacked"
+    unpacked.mkdir()
+    for package in _downloaded(scratch, suite, *wanted):
+        _called(["dpkg", "-x", str(package), str(unpacked)])
+    return unpacked
+
+
+def _downloaded(scratch: Path, suite: str, *wanted: str) -> list[Path]:
     """Packages by apt with lists and configuration of its own; the host's stay as they are."""
     apt, packages = scratch / "apt", scratch / "packages"
     for path in ("lists/partial", "cache/archives/partial", "parts"):
@@ -107,7 +131,6 @@ def _downloaded(suite: str, scratch: Path) -> list[Path]:
         f'Dir::Cache "{apt}/cache";\nAcquire::Languages "none";\nAPT::Sandbox::User "root";\n'
     )
     env = {**os.environ, "APT_CONFIG": str(apt / "apt.conf")}
-    wanted = [f"containerd/{suite}", f"runc/{_STABLE}", f"busybox-static/{_STABLE}"]
     _called(["apt-get", "-qq", "update"], env=env)
     _called(["apt-get", "-qq", "download", *wanted], env=env, cwd=packages)
     return sorted(packages.glob("*.deb"))
@@ -129,7 +152,13 @@ def _mirror() -> str:
 def _called(command: list[str], *, env: dict[str, str] | None = None, cwd: Path | None = None):
     try:
         done = subprocess.run(
-            command, env=env, cwd=cwd, timeout=FETCH_SECONDS_MAX, capture_output=True, text=True
+            command,
+            env=env,
+            cwd=cwd,
+            timeout=FETCH_SECONDS_MAX,
+            capture_output=True,
+            text=True,
+            check=False,
         )
     except subprocess.TimeoutExpired as error:
         raise UnavailableError(f"{command[0]}: no end after {FETCH_SECONDS_MAX} s") from error
@@ -222,6 +251,14 @@ class Containerd:
         for name in ("cdi", "cni-bin", "cni-conf"):
             (self.directory / name).mkdir()
 
+    def give_network(self, plugins: Path) -> None:
+        """Lets pods have a network of their own, which ends on this host."""
+        shutil.copytree(plugins, self.directory / "cni-bin", dirs_exist_ok=True)
+        ranges = [[{"subnet": "10.254.77.0/24"}]]
+        ipam = {"type": "host-local", "dataDir": str(self.directory / "ipam"), "ranges": ranges}
+        text = {"cniVersion": "0.4.0", "name": "t", "plugins": [{"type": "ptp", "ipam": ipam}]}
+        (self.directory / "cni-conf" / "10-test.conflist").write_text(json.dumps(text))
+
     def start(self) -> None:
         """Starts it and waits until it answers; images are there after the first time."""
         command = [self.files / "bin" / "containerd", "-c", self.directory / "config.toml"]
@@ -287,10 +324,12 @@ class Containerd:
 
 
 @contextmanager
-def containerd(suite: str) -> Iterator[Containerd]:
-    """A containerd for a test; skips the test where there can be none."""
-    running = Containerd(needed(suite))
+def containerd(suite: str, *, network: bool = False) -> Iterator[Containerd]:
+    """A containerd for a test, with a network for pods if wanted; skips where there can be none."""
+    running = Containerd(needed(partial(fetched, suite)))
     try:
+        if network:
+            running.give_network(needed(network_plugins))
         running.start()
         yield running
     finally:
