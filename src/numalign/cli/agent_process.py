@@ -68,7 +68,9 @@ def run_agent(
 @contextlib.contextmanager
 def alone(directory: Path) -> Iterator[None]:
     """Holds the state directory for one agent."""
-    descriptor = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    # For reading only: a file that is open for writing would keep the filesystem from being
+    # mounted read-only.
+    descriptor = os.open(directory / LOCK_NAME, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -208,6 +208,18 @@ def test_a_damaged_state_file_is_told_and_nothing_is_lost(agent, name, damage):
     assert "Traceback" not in said
 
 
+def test_a_damaged_file_of_devices_is_told_with_its_name():
+    config = (
+        "apiVersion: numalign.io/v1\nkind: AgentConfiguration\n"
+        "devices: [{resource: example.com/fpga, devices: [{id: f0, nodes: [0]}]}]\n"
+    )
+    with AgentProcess(config=config) as agent:
+        code, said = damaged(agent, "kubelet_internal_checkpoint", lambda data: data[:-9])
+        assert code == 1
+        assert "kubelet_internal_checkpoint: " in said
+        assert "numalign state check" in said
+
+
 def test_a_policy_change_against_old_state_says_what_is_wrong():
     with AgentProcess() as agent:
         agent.stop()

@@ -52,7 +52,7 @@ from numalign.core.device_events import (
     RegistrationRefused,
 )
 from numalign.core.devices import Held, SavedDevices
-from numalign.core.errors import ConfigError, PeerError, WireError
+from numalign.core.errors import ConfigError, CorruptCheckpointError, PeerError, WireError
 from numalign.core.machine import Machine
 from numalign.core.machine_info import machine_info
 from numalign.core.podresources_view import snapshot
@@ -272,7 +272,13 @@ def restored(files: StateDirectory, setup: AgentSetup) -> _Restored:
         path = str(root / memory_checkpoint.FILE_NAME)
         found["memory"] = memory_checkpoint.decode(memory, settings, path=path)
     if held is not None:
-        found["saved_devices"] = device_holdings.saved_of(device_checkpoint.decode(held))
+        try:
+            content = device_checkpoint.decode(held)
+        except CorruptCheckpointError as error:
+            # The kubelet would start without it, and then refuse the pods that hold devices.
+            path = str(root / device_checkpoint.FILE_NAME)
+            raise CorruptCheckpointError(f"{path}: {error}") from error
+        found["saved_devices"] = device_holdings.saved_of(content)
     if pods is not None:
         found["pods"] = saved.load(pods, path=str(root / saved.FILE_NAME))
     if (devices := found["saved_devices"]) is not None:
