@@ -109,10 +109,12 @@ def test_a_limit_for_the_whole_pod_holds_for_a_container_without_one() -> None:
     assert (whole.cpu_quota_us, whole.memory_bytes_max) == (300_000, 2 * 2**30)
 
 
-def test_the_quota_of_exclusive_cpus_comes_back_with_its_gate_off() -> None:
-    kept = Settings(gates={"DisableCPUQuotaWithExclusiveCPUs": False})
+def test_the_quota_of_exclusive_cpus_comes_back_with_its_gate_off_or_without_a_policy() -> None:
+    pinned = Settings(cpu_policy="static")
+    kept = Settings(cpu_policy="static", gates={"DisableCPUQuotaWithExclusiveCPUs": False})
     pod = Pod("u", containers=(LIMITED,))
-    for settings, expected in ((Settings(), None), (kept, 200_000)):
+    none = Settings(cpu_policy="none")
+    for settings, expected in ((pinned, None), (kept, 200_000), (none, 200_000)):
         own = values.limits_of_container(pod, LIMITED, settings, exclusive=True)
         whole = values.limits_of_pod(pod, settings, any_exclusive=True)
         assert (own.cpu_quota_us, whole.cpu_quota_us) == (expected, expected)

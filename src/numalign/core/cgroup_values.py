@@ -136,7 +136,8 @@ def limits_of_pod(
 
 
 def _no_quota_if_exclusive(settings: Settings) -> bool:
-    return settings.gate("DisableCPUQuotaWithExclusiveCPUs")
+    # Without the static policy nobody has CPUs of its own, whatever a pod asks for.
+    return settings.cpu_policy == "static" and settings.gate("DisableCPUQuotaWithExclusiveCPUs")
 
 
 def _is_limited(pod: Pod, name: str, settings: Settings) -> bool:
