@@ -91,6 +91,7 @@ async def _served(options: Options, tcp: tuple[str, int] | None, *, ends_pods: b
     parts.agent.on_note = lambda note: metrics.note(note, parts.agent.state)
     parts.agent.on_registered = metrics.registered
     parts.agent.on_allocated = metrics.allocated
+    parts.agent.on_asked = metrics.asked
     for note in parts.notes:
         print(f"note: {note}", file=sys.stderr)
     api = serve(

@@ -14,6 +14,7 @@ from numalign.apps.agent.views import notes_of, pod_list, pod_view, time_text
 from numalign.core.decisions import Trace
 from numalign.core.device_allocation import Allocation, Mount
 from numalign.core.sets import parse_list
+from numalign.core.settings import Version
 from numalign.wire.pods import load_all
 
 
@@ -267,6 +268,44 @@ def test_metrics_have_the_kubelets_names_and_count_decisions(agent):
     assert found[failed + '{boundary="numa_node",scope="container"}'] == "1.0"
     assert found['numalign_decisions_total{outcome="rejected",reason="TopologyAffinityError"}']
     assert found['numalign_pods{phase="Failed"}'] == "1.0"
+
+
+def test_refusals_are_counted_by_the_reasons_that_the_kubelet_names(agent):
+    submit(agent, manifest("big", cpu="9"))
+    note = {"pod": "x", "reason": "SMTAlignmentError"}
+    agent.metrics.note(ev.Note("pod_rejected", note), agent.state)
+    found = lines(agent)
+    name = 'kubelet_admission_rejections_total{reason="%s"}'
+    assert found[name % "TopologyAffinityError"] == "1.0"
+    assert found[name % "Other"] == "1.0"
+
+
+def test_calls_of_the_podresources_api_are_counted(agent):
+    agent.metrics.asked("v1", "list", failed=False)
+    agent.metrics.asked("v1", "get", failed=True)
+    agent.metrics.asked("v1alpha1", "list", failed=False)
+    found = lines(agent)
+    name = 'kubelet_pod_resources_endpoint_%s{server_api_version="%s"}'
+    assert found[name % ("requests_total", "v1")] == "2.0"
+    assert found[name % ("requests_total", "v1alpha1")] == "1.0"
+    assert found[name % ("requests_list", "v1")] == "1.0"
+    assert found[name % ("requests_get", "v1")] == "1.0"
+    assert found[name % ("errors_get", "v1")] == "1.0"
+    assert name % ("requests_list", "v1alpha1") not in found
+
+
+def test_1_37_has_other_names_and_counts_where_resources_are_set(tmp_path):
+    agent = InMemoryAgent(
+        tmp_path, gates={"PodLevelResourceManagers": True}, scope="pod", version=Version.V1_37
+    )
+    assert submit(agent, manifest(cpu="2")).accepted
+    found = lines(agent)
+    given = 'kubelet_resource_manager_allocations_total{resource_name="cpu",source="node"}'
+    assert found[given] == "1.0"
+    held = "kubelet_resource_manager_container_assignments_total"
+    assert found[held + '{assignment_type="node_exclusive",resource_name="cpu"}'] == "1.0"
+    modes = 'kubelet_pod_level_resources_admission_total{config_mode="container_level"'
+    assert found[modes + ',qos_class="guaranteed"}'] == "1.0"
 
 
 def test_counters_that_do_not_end_in_total_are_counters_too(agent):

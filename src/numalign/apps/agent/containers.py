@@ -12,9 +12,9 @@ from numalign.adapters import cri_client, cri_groups, cri_volumes
 from numalign.adapters.cgroups import CgroupTree, Placing
 from numalign.adapters.cri_runtime import CriRuntime, Order
 from numalign.adapters.process_values import Expected
-from numalign.apps.agent.driver import Started
 from numalign.apps.agent.events import PinContainer, StartContainer
 from numalign.apps.agent.model import AgentPod
+from numalign.apps.agent.neighbours import Started
 from numalign.apps.agent.processes import drift_text, expanded, nodes_of, records_of
 from numalign.core.cgroup_values import (
     Limits,

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from numalign.apps.agent.driver import Started
 from numalign.apps.agent.events import PinContainer, StartContainer
 from numalign.apps.agent.model import AgentPod
+from numalign.apps.agent.neighbours import Started
 from numalign.core.device_allocation import Allocation
 from numalign.core.pod import Pod
 

@@ -20,9 +20,9 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -58,6 +58,7 @@ from numalign.apps.agent.model import (
     placed_cpus,
     placed_nodes,
 )
+from numalign.apps.agent.neighbours import Asked, Plugins, Runtime, unheard
 from numalign.apps.agent.step import step
 from numalign.apps.agent.views import decision_view
 from numalign.core.decisions import Trace
@@ -66,7 +67,6 @@ from numalign.core.errors import PeerError, PostponedError
 from numalign.core.explain import Explanation
 from numalign.core.host import HostState
 from numalign.core.machine import Machine
-from numalign.core.pod import Pod
 from numalign.wire import state_files
 from numalign.wire.pod_records import PodRecord
 
@@ -79,67 +79,6 @@ SAVE_RETRY_SECONDS: Final = 1.0
 CANNOT_START_CODE: Final = 128
 
 log = structlog.get_logger("numalign.agent")
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """A container that runs: its process, and what the runtime calls it (if it has a name)."""
-
-    pid: int
-    id: str = ""
-
-
-class Runtime(Protocol):
-    """What runs containers: plain processes, or a container runtime."""
-
-    @property
-    def starts_beside(self) -> bool:
-        """Whether a start may take long (an image is pulled), so that the loop must not wait.
-
-        Such a runtime minds by itself the pins that come while it starts a container.
-        """
-
-    async def start(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> Started:
-        """Starts a container; PeerError if it cannot, PostponedError if not yet."""
-
-    async def stop(self, uid: str, container: str, grace_seconds: float) -> None:
-        """Asks a container to end, and ends it after the grace period."""
-
-    async def pin(self, effects: Sequence[PinContainer]) -> None:
-        """Moves running containers; PeerError if the kernel refuses."""
-
-    def share(self, cpus: int) -> None:
-        """Tells of the CPUs (a mask) that the runtime's own helpers may use."""
-
-    def weigh(self, pods: Iterable[Pod]) -> None:
-        """Tells of all pods that are there, by which QoS classes are weighed against each other."""
-
-    async def mend(self, effects: Sequence[PinContainer]) -> list[str]:
-        """Puts right what is not as it should be; what it found, PeerError if it cannot."""
-
-    def quiet(self, uid: str) -> None:
-        """Lets go of what a pod needs only while it runs; what it said is kept."""
-
-    def forget(self, uid: str) -> None:
-        """Removes what is kept of a pod."""
-
-    def log_path(self, uid: str, container: str) -> Path:
-        """Where a container's output goes."""
-
-
-class Plugins(Protocol):
-    """What is asked of device plugins."""
-
-    async def preferred(
-        self, resource: str, available: Sequence[str], must: Sequence[str], size: int
-    ) -> tuple[str, ...]:
-        """Which devices the plugin would rather give."""
-
-    async def allocate(self, resource: str, ids: Sequence[str]) -> Allocation:
-        """Lets the plugin prepare devices."""
-
-    async def prestart(self, resource: str, ids: Sequence[str]) -> None:
-        """Tells the plugin that a container is about to start."""
 
 
 class Agent:
@@ -173,6 +112,7 @@ class Agent:
         self.on_note: Callable[[Note], None] = lambda _note: None
         self.on_registered: Callable[[str], None] = lambda _resource: None
         self.on_allocated: Callable[[str, float], None] = lambda _resource, _seconds: None
+        self.on_asked: Asked = unheard  # a call of the PodResources API
 
     # What others may see and ask.
 

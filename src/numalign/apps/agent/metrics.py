@@ -37,6 +37,7 @@ from numalign.core.pod import (
     memory_requests,
     qos_class,
 )
+from numalign.core.settings import Version
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 ADMISSION_MS_BUCKETS: Final = tuple(0.05 * 2**k for k in range(15))
@@ -57,6 +58,10 @@ ALLOCATE_SECONDS: Final = "kubelet_device_plugin_alloc_duration_seconds"
 GIVEN: Final = "resource_manager_allocations"
 GIVEN_ERRORS: Final = "resource_manager_allocation_errors"
 ASSIGNMENTS: Final = "resource_manager_container_assignments"
+REJECTIONS: Final = "kubelet_admission_rejections"
+POD_LEVEL: Final = "kubelet_pod_level_resources_admission"
+ENDPOINT: Final = "kubelet_pod_resources_endpoint"
+ENDPOINT_REQUESTS: Final = f"{ENDPOINT}_requests"
 DECISIONS: Final = "numalign_decisions"
 NOTES: Final = "numalign_events"
 
@@ -70,10 +75,22 @@ _COUNTERS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     MEMORY_REQUESTS: ("The number of memory pages allocations which required pinning.", ()),
     MEMORY_ERRORS: ("The number of memory pages allocations which required pinning failed.", ()),
     REGISTRATIONS: ("Cumulative number of device plugin registrations.", ("resource_name",)),
+    REJECTIONS: ("Pods that were refused, by reason.", ("reason",)),
+    ENDPOINT_REQUESTS: ("Calls of the PodResources API.", ("server_api_version",)),
     DECISIONS: ("Decisions about pods by outcome and reason.", ("outcome", "reason")),
     NOTES: ("What happened, by name of the event.", ("event",)),
 }
+# Errors of the first two are never counted, as in the kubelet.
+_ENDPOINT_COUNTERS: Final = {
+    f"{ENDPOINT}_{what}_{method}": (
+        f"The {what} of {method} of the PodResources API.",
+        ("server_api_version",),
+    )
+    for what in ("requests", "errors")
+    for method in ("list", "get_allocatable", "get")
+}
 _BARE_COUNTERS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    **_ENDPOINT_COUNTERS,
     ALIGNED: (
         "Cumulative number of aligned compute resources allocated to containers by alignment type.",
         ("scope", "boundary"),
@@ -100,7 +117,24 @@ _BARE_POD_LEVEL_COUNTERS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         ("resource_name", "assignment_type"),
     ),
 }
+_SINCE_1_37: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    POD_LEVEL: (
+        "Pods that were admitted, by where their resources are set and by QoS class.",
+        ("config_mode", "qos_class"),
+    ),
+}
 _TOPOLOGY_ERRORS: Final = frozenset(reason.value for reason in Reason)
+# Reasons that the kubelet counts under their own names; all others are "Other".
+_COUNTED_REASONS: Final = frozenset(
+    {
+        "TopologyAffinityError",
+        "UnexpectedAdmissionError",
+        "OutOfcpu",
+        "OutOfmemory",
+        "OutOfephemeral-storage",
+        "OutOfpods",
+    }
+)
 
 
 @dataclass(slots=True)
@@ -144,6 +178,12 @@ class AgentMetrics:
             return
         reason = str(note.values.get("reason", ""))
         self._add(DECISIONS, note.event.removeprefix("pod_"), reason)
+        known = state.pods.get(str(note.values.get("uid", "")))
+        if note.event == "pod_rejected":
+            self._add(REJECTIONS, reason if reason in _COUNTED_REASONS else "Other")
+        elif known is not None and self._counts_modes:
+            qos = qos_class(known.pod, self._setup.host.settings)
+            self._add(POD_LEVEL, _config_mode(known.pod), qos.value.lower())
         if not isinstance(trace, Trace):
             return  # not a decision of the topology manager
         self._add(REQUESTS)
@@ -154,7 +194,6 @@ class AgentMetrics:
         if isinstance(seconds, float | int):
             self._admission.add(int(seconds * 1000))
         self._count_alignment(trace)
-        known = state.pods.get(str(note.values.get("uid", "")))
         if known is not None:
             self._count_steps(trace, known.pod, state)
 
@@ -166,6 +205,19 @@ class AgentMetrics:
         """Counts one Allocate call to a device plugin."""
         if resource in self._allocations or len(self._allocations) < LABEL_SETS_MAX:
             self._allocations.setdefault(resource, _Histogram(SECONDS_BUCKETS)).add(seconds)
+
+    def asked(self, version: str, method: str, *, failed: bool) -> None:
+        """Counts one call of the PodResources API: list, get or get_allocatable."""
+        self._add(ENDPOINT_REQUESTS, version)
+        if version == "v1":
+            self._add(f"{ENDPOINT}_requests_{method}", version)
+            if failed:
+                self._add(f"{ENDPOINT}_errors_{method}", version)
+
+    @property
+    def _counts_modes(self) -> bool:
+        settings = self._setup.host.settings
+        return settings.version is Version.V1_37 and settings.gate("PodLevelResources")
 
     def _add(self, name: str, *labels: str) -> None:
         counts = self._counts.setdefault(name, Counter())
@@ -291,13 +343,20 @@ class AgentMetrics:
 
     def _counters(self) -> Iterator[Metric]:
         is_pod_level = self._setup.host.settings.gate("PodLevelResourceManagers")
+        is_new = self._setup.host.settings.version is Version.V1_37
         plain = {**_COUNTERS, **(_POD_LEVEL_COUNTERS if is_pod_level else {})}
+        bare = dict(_BARE_COUNTERS)
+        if is_pod_level:
+            (plain if is_new else bare).update(_BARE_POD_LEVEL_COUNTERS)
+        if self._counts_modes:
+            plain |= _SINCE_1_37
         for name, (text, labels) in plain.items():
-            family = CounterMetricFamily(name, text, labels=labels)
+            # In 1.37 these have got the prefix and the ending of all others.
+            prefix = "kubelet_" if is_new and name.startswith("resource_manager_") else ""
+            family = CounterMetricFamily(prefix + name, text, labels=labels)
             for values, count in self._shown_counts(name, labels):
                 family.add_metric(values, count)
             yield family
-        bare = {**_BARE_COUNTERS, **(_BARE_POD_LEVEL_COUNTERS if is_pod_level else {})}
         for name, (text, labels) in bare.items():
             unknown = UnknownMetricFamily(name, text, labels=labels)
             for values, count in self._shown_counts(name, labels):
@@ -356,6 +415,14 @@ class AgentMetrics:
         for phase in Phase:
             pods.add_metric((phase.value,), phases[phase])
         yield pods
+
+
+def _config_mode(pod: Pod) -> str:
+    """Where a pod's resources are set, in the words of the metric's label."""
+    of_containers = any(container.requests or container.limits for container in pod.in_order)
+    if pod.has_pod_level_resources:
+        return "pod_and_container_level" if of_containers else "pod_level"
+    return "container_level" if of_containers else ""
 
 
 class _Shown(Collector):

@@ -12,9 +12,9 @@ from typing import Final
 from numalign.adapters.cgroups import Placing
 from numalign.adapters.process_records import RunSpec
 from numalign.adapters.processes import Drift, Exited, Expected, ProcessRuntime, Running
-from numalign.apps.agent.driver import Started
 from numalign.apps.agent.events import PinContainer, StartContainer
 from numalign.apps.agent.model import AgentPod
+from numalign.apps.agent.neighbours import Started
 from numalign.core.cgroup_values import (
     Limits,
     QuotaRule,

@@ -26,7 +26,7 @@ from numalign.apps.agent import processes, saved
 from numalign.apps.agent.config import PODS_MAX, AgentConfig, load
 from numalign.apps.agent.containers import Containers, connected
 from numalign.apps.agent.decide_only import DecideOnly
-from numalign.apps.agent.driver import Agent, Runtime
+from numalign.apps.agent.driver import Agent
 from numalign.apps.agent.events import (
     ContainerExited,
     DevicesGone,
@@ -37,6 +37,7 @@ from numalign.apps.agent.events import (
     SourcesReady,
 )
 from numalign.apps.agent.model import AgentPod, AgentSetup, AgentState, DeviceKey
+from numalign.apps.agent.neighbours import Runtime
 from numalign.apps.agent.recovery import Ended, recovered
 from numalign.apps.agent.step import step
 from numalign.core import host as hosts
@@ -181,6 +182,7 @@ async def assembled(options: Options, now: Callable[[], float] = time.time) -> P
         PodResources(
             options.state_dir / "pod-resources" / "kubelet.sock",
             lambda: snapshot(setup.host, agent.state.host),
+            counted=lambda call: agent.on_asked(call.version, call.method, failed=call.failed),
         ),
         _manifests(options),
         effects,
