@@ -52,10 +52,9 @@ def pods(plane, namespace):
     return {p["metadata"]["name"]: p for p in plane.objects("pods", "-n", namespace)}
 
 
-def bare(plane, namespace, name, **others):
-    manifest = json.loads(work.pod(name, **others))
+def bare(plane, namespace, name, host="w1", **others):
+    manifest = json.loads(work.pod(name, host, **others))
     manifest["metadata"]["namespace"] = namespace
-    manifest["spec"]["nodeName"] = "w1"
     plane.apply(json.dumps(manifest))
 
 
@@ -195,48 +194,124 @@ def test_two_replicas_take_turns(plane, account, namespace, tmp_path, until):
             until(lambda: two.metric(leading) == 1, 20, what=two.log)
 
 
-def storm(plane, namespace, seconds, **fleet):
-    """How many pods fail within this time when 5 pods want to go where 4 fit."""
+@contextlib.asynccontextmanager
+async def fleet_of(plane, *plans):
+    async with ApiServer.connect(plane.kubeconfig) as api, Fleet(api, plans) as found:
+        yield found
+        await found.remove()
+
+
+async def true_within(is_true, seconds=30.0):
+    async with asyncio.timeout(seconds):
+        while not await asyncio.to_thread(is_true):
+            await asyncio.sleep(0.2)
+
+
+def running_pods(plane, namespace):
+    return [n for n, p in pods(plane, namespace).items() if p["status"]["phase"] == "Running"]
+
+
+@pytest.fixture
+def scheduler(plane, namespace):
+    """The stock scheduler, and a namespace whose new pods get the gate."""
+    rights(plane, "redeploy-gate.yaml")
+    plane.kubectl("label", "namespace", namespace, "numalign.io/redeploy=enabled")
+    plane.start_scheduler()
+    yield
+    plane.stop_scheduler()
+
+
+STORM = HostPlan("storm-host", "1s:4n:4c:1t,mem=8Gi")
+
+
+def storm(plane, namespace, seconds):
+    """How many pods fail within this time when 5 pods want to go where 4 fit, and how many run."""
 
     async def story():
-        async with (
-            ApiServer.connect(plane.kubeconfig) as api,
-            Fleet(api, [HostPlan("storm-host", "1s:4n:4c:1t,mem=8Gi")], **fleet) as found,
-        ):
+        async with fleet_of(plane, STORM) as fleet:
             plane.apply(work.deployment("storm", 5, namespace=namespace, cpu="3"))
             await asyncio.sleep(seconds)
-            refused = found.reasons["TopologyAffinityError"]
-            # A pod leaves: now the fifth has room.
-            running_ones = [
-                n for n, p in pods(plane, namespace).items() if p["status"]["phase"] == "Running"
-            ]
-            plane.kubectl("scale", "deployment/storm", "--replicas=4", "-n", namespace)
+            found = fleet.reasons["TopologyAffinityError"], len(running_pods(plane, namespace))
             plane.kubectl("delete", "deployment", "storm", "-n", namespace)
-            await asyncio.sleep(1)
-            await found.remove()
-            return refused, len(running_ones)
+            await true_within(lambda: not running_pods(plane, namespace))
+            return found
 
     return asyncio.run(story())
 
 
 def test_with_the_gate_the_storm_of_the_stock_scheduler_stops(
-    plane, account, namespace, tmp_path, until, capsys
+    plane, account, namespace, scheduler, tmp_path, until, capsys
 ):
-    rights(plane, "redeploy-gate.yaml")
-    plane.start_scheduler()
-    try:
-        alone, ran_alone = storm(plane, namespace, 15)
-        plane.kubectl("delete", "pods", "--all", "-n", namespace, "--force", "--grace-period=0")
-        plane.kubectl("label", "namespace", namespace, "numalign.io/redeploy=enabled")
-        time.sleep(2)  # the policy is read by the API server in the background
-        with redeploying(tmp_path, account, "--grace=2", "--keep=0") as loop:
-            until(lambda: loop.metric("numalign_redeploy_leading") == 1, 20, what=loop.log)
-            gated, ran_gated = storm(plane, namespace, 15)
-            until(lambda: failed(plane, namespace) == [], what=loop.log)
-    finally:
-        plane.stop_scheduler()
+    plane.kubectl("label", "namespace", namespace, "numalign.io/redeploy-")
+    alone, ran_alone = storm(plane, namespace, 15)
+    plane.kubectl("delete", "pods", "--all", "-n", namespace, "--force", "--grace-period=0")
+    plane.kubectl("label", "namespace", namespace, "numalign.io/redeploy=enabled")
+    time.sleep(2)  # the API server reads labels and policies in the background
+    with redeploying(tmp_path, account, "--grace=2", "--keep=0") as loop:
+        until(lambda: loop.metric("numalign_redeploy_leading") == 1, 20, what=loop.log)
+        gated, ran_gated = storm(plane, namespace, 15)
+        until(lambda: failed(plane, namespace) == [], what=loop.log)
     with capsys.disabled():
         sys.stdout.write(f"\nrefused in 15 s: {alone} alone, {gated} with redeploy and its gate\n")
     assert (ran_alone, ran_gated) == (4, 4)
     assert alone > 10
     assert gated == 1
+
+
+def test_when_a_pod_leaves_the_one_that_waited_starts_at_once(
+    plane, account, namespace, scheduler, tmp_path
+):
+    async def story(loop):
+        async with fleet_of(plane, STORM) as fleet:
+            bare(plane, namespace, "tenant", host="storm-host", cpu="3")
+            await true_within(lambda: running_pods(plane, namespace) == ["tenant"])
+            plane.apply(work.deployment("web", 4, namespace=namespace, cpu="3"))
+            await true_within(lambda: fleet.reasons["TopologyAffinityError"] == 1)
+            await true_within(lambda: loop.metric("numalign_redeploy_waiting_pods") == 1)
+            assert len(running_pods(plane, namespace)) == 4
+            begun = time.monotonic()
+            plane.kubectl("delete", "pod", "tenant", "-n", namespace, "--wait=false")
+            await true_within(
+                lambda: (
+                    len(running_pods(plane, namespace)) == 4
+                    and "tenant" not in pods(plane, namespace)
+                )
+            )
+            return time.monotonic() - begun, fleet.reasons["TopologyAffinityError"]
+
+    with redeploying(tmp_path, account, "--no-leader-elect", "--avoid=300") as loop:
+        seconds, refused = asyncio.run(story(loop))
+    assert refused == 1
+    assert seconds < 20  # the host would have been avoided for 300
+
+
+def test_a_refused_pod_goes_to_another_host(plane, account, namespace, scheduler, tmp_path):
+    """One host is fragmented, which the stock scheduler cannot see, and it likes that host."""
+    first = {"matchExpressions": [{"key": "liked", "operator": "Exists"}]}
+    liking = {
+        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": first}]
+    }
+
+    async def story():
+        liked = HostPlan("liked", "1s:4n:4c:1t,mem=8Gi", labels={"liked": "yes"})
+        async with fleet_of(plane, liked, HostPlan("other", "1s:1n:8c:1t,mem=8Gi")) as fleet:
+            for number in range(4):
+                bare(plane, namespace, f"small-{number}", host="liked", cpu="3")
+                await fleet.settled()
+            plane.apply(
+                work.deployment(
+                    "web", 1, namespace=namespace, cpu="3", affinity={"nodeAffinity": liking}
+                )
+            )
+            await true_within(lambda: len(running_pods(plane, namespace)) == 5)
+            placed = [
+                p["spec"]["nodeName"]
+                for n, p in pods(plane, namespace).items()
+                if n.startswith("web") and p["status"]["phase"] == "Running"
+            ]
+            return placed, fleet.reasons["TopologyAffinityError"]
+
+    with redeploying(tmp_path, account, "--no-leader-elect", "--wait=1"):
+        placed, refused = asyncio.run(story())
+    assert placed == ["other"]
+    assert refused == 1
