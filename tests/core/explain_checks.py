@@ -178,13 +178,20 @@ def checked(part, parts):
     return counts, faults
 
 
+def _checked_part(part):
+    return checked(*part)
+
+
 def main(parts=64):
     """Checks all of them, on all CPUs; 1 if anything is wrong."""
     counts, faults = Counter(), []
     with multiprocessing.Pool(os.cpu_count()) as pool:
-        for some, wrong in pool.starmap(checked, [(i, parts) for i in range(parts)], 1):
+        every = [(i, parts) for i in range(parts)]
+        for done, (some, wrong) in enumerate(pool.imap_unordered(_checked_part, every), start=1):
             counts += some
             faults += wrong
+            progress = f"{counts['refusals']} refusals, {counts['with a change']} with a change"
+            print(f"part {done} of {parts}: {progress}, {len(faults)} wrong", file=sys.stderr)
     for key in sorted(counts):
         print(f"{counts[key]:>7} {key}")
     for text in faults[:20]:
