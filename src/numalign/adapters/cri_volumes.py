@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 import stat
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -53,6 +56,22 @@ def mounts(spec: PodSpec, container: ContainerRecord, root: Path) -> tuple[BindM
         propagation = PROPAGATIONS[mount.mountPropagation]
         found.append(BindMount(mount.mountPath, str(source), mount.readOnly, propagation))
     return tuple(found)
+
+
+def remove(directory: Path) -> None:
+    """Removes the directories of a pod; under their name at once, however much there is in them."""
+    trash = directory.with_name(f".{directory.name}.{time.time_ns()}")
+    try:
+        directory.rename(trash)
+    except OSError:
+        return  # it had none
+    asyncio.get_running_loop().run_in_executor(None, shutil.rmtree, trash, True)  # noqa: FBT003
+
+
+def sweep(root: Path) -> None:
+    """Goes on with removals that an end of the agent has interrupted."""
+    for trash in root.glob(".*"):
+        asyncio.get_running_loop().run_in_executor(None, shutil.rmtree, trash, True)  # noqa: FBT003
 
 
 def _refused(text: str) -> PostponedError:

@@ -67,6 +67,7 @@ async def connected(
             f"{client.socket}: {version.name} makes cgroups through systemd, expected its "
             "cgroupfs driver (for containerd: SystemdCgroup = false)"
         )
+    cri_volumes.sweep(state / "volumes")
     notes = [f"containers are run by {version.name} {version.version} at {client.socket}"]
     if fault:
         notes.append(f"pods get the network of the host: {version.name} has no other ({fault})")
@@ -112,7 +113,12 @@ class Containers:
 
     async def start(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> Started:
         """Starts a container; PeerError if it cannot be started, PostponedError if not yet."""
-        running, container_id = await self.runtime.start(self._order(pod, effect, extra))
+        try:
+            order = self._order(pod, effect, extra)
+        except OSError as error:  # a full disk, say
+            text = f"{error.filename}: {error.strerror}"
+            raise PostponedError(text, reason="CreateContainerConfigError") from error
+        running, container_id = await self.runtime.start(order)
         return Started(running.pid, f"{self.runtime.name}://{container_id}")
 
     def _order(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> Order:
@@ -248,7 +254,7 @@ class Containers:
         """Removes sandbox, containers, cgroups, logs and volumes of a pod."""
         self.runtime.forget(uid)
         shutil.rmtree(self._state / "logs" / uid, ignore_errors=True)
-        shutil.rmtree(self._state / "volumes" / uid, ignore_errors=True)
+        cri_volumes.remove(self._state / "volumes" / uid)
 
     def log_path(self, uid: str, container: str) -> Path:
         """Where a container's output goes."""
