@@ -11,8 +11,10 @@ from collections import Counter
 
 import pytest
 from tests.cluster import work
+from tests.cluster.conftest import rights
 from tests.cluster.fleet import Fleet, HostPlan, plans
 from tests.cluster.schedulers import STOCK, scheduler, with_extender
+from tests.packaging.manifests import NAMESPACE
 
 from numalign.adapters.kubernetes import ApiServer
 
@@ -319,3 +321,36 @@ def test_rules_besides_numa_are_honoured(plane):
                 assert fleet.reasons == {"": 3}
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("manifest", ["scheduler-standalone.yaml", "scheduler-extender.yaml"])
+def test_the_rights_of_the_manifest_are_enough(plane, manifest):
+    is_extender = "extender" in manifest
+
+    async def story():
+        async with fleet_on(plane, plans(5)) as fleet:
+            rights(plane, manifest)
+            ours = plane.account(NAMESPACE, "numalign-scheduler")
+            with contextlib.ExitStack() as stack:
+                mode = "--extender" if is_extender else "--standalone"
+                lease = f"--lease={NAMESPACE}/numalign-scheduler"
+                found = stack.enter_context(scheduler(plane, mode, lease, kubeconfig=ours))
+                if is_extender:
+                    verbs = ("filter", "prioritize", "bind", "preempt")
+                    plane.start_scheduler(with_extender(found.address, verbs))
+                    stack.callback(plane.stop_scheduler)
+                name = "default-scheduler" if is_extender else "numalign"
+                mix = [("few", 8, {"cpu": "3", "memory": "1Gi"})]
+                mix.append(("huge", 1, {"cpu": "300", "memory": "1Gi"}))
+                await asyncio.to_thread(deploy, plane, name, mix)
+                assert await running(plane, fleet, 8, 60) == {"Running": 8, "Pending": 1}
+                assert fleet.reasons == {"": 8}
+                log = found.log.read_text()
+                assert "403" not in log
+                assert "forbidden" not in log
+
+    asyncio.run(story())
+    who = f"system:serviceaccount:{NAMESPACE}:numalign-scheduler"
+    for what in (("get", "secrets"), ("delete", "nodes"), ("create", "pods")):
+        with pytest.raises(RuntimeError):  # kubectl ends with 1 for "no"
+            plane.kubectl("auth", "can-i", *what, "--as", who)
