@@ -1,0 +1,379 @@
+"""All hosts of a cluster: which of them takes a pod, and which is best.
+
+Events go in (hosts, what they publish, pods that come and go), verdicts come out. There are two
+levels. By the common rules (``columns``) one pod is compared with all hosts at once, as the
+NodeResourceTopologyMatch plugin would. A host that publishes its exact placement is asked exactly
+(``ledger``): its managers are rebuilt and decide, for every policy and scope. The common rules then
+only say in which order hosts are tried.
+
+A pod counts on its host from the moment it is placed until it goes: as part of what the host
+publishes once that is confirmed (by the placement, or by the fingerprint of its pods), and as a
+reservation before. Nothing here waits for time to pass.
+
+The one object that changes; owned by one loop. It has no clock, so the same events give the same
+choices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from numalign.core import host as hosts
+from numalign.core.cluster import confirm, ledger, packing, refusals
+from numalign.core.cluster.columns import Columns
+from numalign.core.cluster.constraints import HostFacts
+from numalign.core.cluster.evaluate import Evaluation, Evaluator
+from numalign.core.cluster.ledger import Ledger, Shape, shape_of
+from numalign.core.cluster.match import Strategy, Weights
+from numalign.core.cluster.need import NANOS, PodNeed, Why, need_of
+from numalign.core.cluster.packing import Packing
+from numalign.core.cluster.rebuild import free_by_node, rebuilt
+from numalign.core.cluster.record import HostRecord, ZoneRecord, record_of, reserved_everywhere
+from numalign.core.cluster.refusals import Refusal
+from numalign.core.cluster.zones import SINGLE_NUMA_NODE, HostTopology
+from numalign.core.decisions import Admitted
+from numalign.core.host import HostState
+from numalign.core.pod import Pod
+from numalign.core.situation import verdict_on
+
+# Hosts are tried best first, so a few that take the pod are enough to choose among.
+ENOUGH_MAX: Final = 8
+_FIRST_TRIED: Final = 256
+_SHAPES_KEPT_MAX: Final = 64
+_NO_STRATEGY: Final = Strategy.LEAST_ALLOCATED
+
+
+def enough_hosts(count: int) -> int:
+    """How many hosts that take a pod are looked for among so many.
+
+    A kube-scheduler looks for 5 to 50 per cent of them because it scores after it filters. Here
+    the scores are known before, so that share is a bound and not the aim.
+    """
+    share = max(5, 50 - count // 125)
+    return min(ENOUGH_MAX, max(1, count * share // 100))
+
+
+@dataclass(slots=True)
+class _Judged:
+    """What a host says to pods of one shape."""
+
+    refusal: Refusal | None
+    is_aligned: bool = True
+    packed: int = 0
+
+
+@dataclass(slots=True)
+class _Known:
+    """One host."""
+
+    name: str
+    facts: HostFacts | None = None
+    topology: HostTopology | None = None
+    pods: dict[str, Pod] = field(default_factory=dict)  # in the order in which they came
+    confirmed: dict[str, int] = field(default_factory=dict)  # uid -> publications seen since
+    gone: set[str] = field(default_factory=set)  # that may still be published
+    # Pods that went before they were published, and the others that were not published then:
+    # while one of those is not, the host may decide about it before or after the one that went.
+    ghosts: dict[str, set[str]] = field(default_factory=dict)
+    ledger: Ledger | None = None
+    base: HostRecord | None = None  # as published
+    record: HostRecord | None = None  # as it is now
+    judged: dict[Shape, _Judged] = field(default_factory=dict)
+
+
+class Cluster:
+    """What is known of NUMA on all hosts, and the verdicts from it."""
+
+    def __init__(
+        self,
+        *,
+        is_exact: bool = True,
+        strategy: Strategy = _NO_STRATEGY,
+        weights: Weights | None = None,
+        pack: Packing | None = None,
+    ) -> None:
+        self._is_exact = is_exact
+        self._packing = pack
+        self._strategy = strategy
+        self._hosts: dict[str, _Known] = {}
+        self._columns = Columns()
+        self._evaluator = Evaluator(self._columns, strategy, weights or {})
+        self._hopeless: dict[tuple[int, Shape], bool] = {}
+
+    # Events.
+
+    def host_changed(self, facts: HostFacts) -> None:
+        """A host is new or other than before."""
+        known = self._known(facts.name)
+        before, known.facts = known.facts, facts
+        if before is None or before.allocatable.keys() != facts.allocatable.keys():
+            known.base = None
+            self._refresh(known)
+
+    def host_gone(self, name: str) -> None:
+        """A host is gone."""
+        known = self._known(name)
+        known.facts = known.base = None
+        self._refresh(known)
+
+    def topology_changed(self, topology: HostTopology) -> None:
+        """A host published something."""
+        known = self._known(topology.name)
+        known.topology, known.base = topology, None
+        placement = topology.placement if self._is_exact else None
+        found = rebuilt(placement, known.pods.values()) if placement is not None else None
+        if found is None:
+            known.ledger = None
+            known.confirmed = confirm.by_fingerprint(topology, known.pods, known.confirmed)
+        else:
+            sure = {u: confirm.SURE for u, n in known.confirmed.items() if n >= confirm.SURE}
+            sure |= dict.fromkeys(found.confirmed, confirm.SURE)
+            known.confirmed = {uid: sure.get(uid, 0) for uid in known.pods}
+            pending = [pod for uid, pod in known.pods.items() if uid not in sure]
+            known.gone &= found.state.pods.keys()
+            known.ledger = ledger.opened(found, pending, known.gone)
+            open_uids = {pod.uid for pod in pending}
+            ghosts = {uid: others & open_uids for uid, others in known.ghosts.items()}
+            known.ghosts = {uid: others for uid, others in ghosts.items() if others}
+            if known.ghosts:
+                known.ledger = ledger.unsure(known.ledger)
+        self._refresh(known)
+
+    def topology_gone(self, name: str) -> None:
+        """A host publishes nothing any more."""
+        known = self._known(name)
+        known.topology = known.ledger = known.base = None
+        self._refresh(known)
+
+    def pod_placed(self, host: str, pod: Pod) -> None:
+        """A pod is, or will be, on a host; it counts until it is published or gone."""
+        known = self._known(host)
+        before = known.pods.get(pod.uid)
+        known.pods[pod.uid] = pod
+        if before is not None:
+            if shape_of(before) == shape_of(pod):
+                return
+            if known.topology is not None:
+                self.topology_changed(known.topology)
+                return
+        if known.ledger is not None:
+            if pod.uid in known.ledger.bases[0].pods:
+                known.confirmed[pod.uid] = confirm.SURE
+                known.ledger = ledger.known_as(known.ledger, pod)
+            else:
+                known.confirmed[pod.uid] = 0
+                known.ledger = ledger.came(known.ledger, pod)
+        else:
+            known.confirmed[pod.uid] = 0
+            if known.topology is not None:
+                # The host may have published it before we heard of it.
+                known.confirmed = confirm.at_once(known.topology, known.pods, known.confirmed)
+        self._refresh(known)
+
+    def pod_gone(self, host: str, uid: str) -> None:
+        """A pod is not on a host any more."""
+        known = self._known(host)
+        if known.pods.pop(uid, None) is not None:
+            known.confirmed.pop(uid, None)
+            known.gone.add(uid)
+            if known.ledger is not None:
+                pending = {other.uid for other in known.ledger.pending}
+                if uid in pending and len(pending) > 1:
+                    known.ghosts[uid] = pending - {uid}
+                known.ledger = ledger.went(known.ledger, uid)
+        self._refresh(known)
+
+    def _known(self, name: str) -> _Known:
+        return self._hosts.setdefault(name, _Known(name))
+
+    def _refresh(self, known: _Known) -> None:
+        known.judged.clear()
+        if known.facts is None:
+            known.record = None
+            self._columns.remove(known.name)
+            if known.topology is None and not known.pods:
+                del self._hosts[known.name]
+            return
+        if known.base is None:
+            known.base = record_of(known.name, known.topology, known.facts.allocatable)
+        if known.ledger is not None:
+            known.record = _exact_record(known.base, known.ledger)
+        else:
+            sure = known.confirmed
+            left = (pod for uid, pod in known.pods.items() if sure.get(uid, 0) < confirm.SURE)
+            known.record = reserved_everywhere(known.base, (need_of(pod).total for pod in left))
+        self._columns.put(known.record)
+
+    def states(self, host: str) -> tuple[HostState, ...]:
+        """The states in which a host may be, where it publishes its placement."""
+        known = self._hosts.get(host)
+        return () if known is None or known.ledger is None else known.ledger.states
+
+    # Verdicts.
+
+    def refusal(self, pod: Pod, host: str) -> Refusal | None:
+        """Why this host would not take the pod; None if it would."""
+        known = self._hosts.get(host)
+        if known is None or known.record is None:
+            return None
+        if known.ledger is not None:
+            return self._judged(known, pod).refusal
+        return refusals.common(known.record, need_of(pod))
+
+    def refusals(self, pod: Pod, hosts: Collection[str]) -> Mapping[str, Refusal]:
+        """Which of these hosts would not take the pod."""
+        found: dict[str, Refusal] = {}
+        need = need_of(pod)
+        whys = self._evaluator.evaluated(need).whys
+        for name in hosts:
+            known = self._hosts.get(name)
+            slot = self._columns.slot(name)
+            if known is None or slot is None:
+                continue
+            if known.ledger is None and whys[slot] == Why.FITS:
+                continue
+            refused = self.refusal(pod, name)
+            if refused is not None:
+                found[name] = refused
+        return found
+
+    def scores(self, pod: Pod, hosts: Sequence[str]) -> Mapping[str, int]:
+        """How good hosts are for a pod, 0 to 100."""
+        need = need_of(pod)
+        evaluation = self._evaluator.evaluated(need)
+        found: dict[str, int] = {}
+        for name in hosts:
+            slot = self._columns.slot(name)
+            found[name] = 0 if slot is None else self._score(slot, evaluation, pod, need)
+        return found
+
+    def choose(self, pod: Pod, is_allowed: Callable[[str], bool]) -> str | None:
+        """The best host that would take the pod, among those allowed."""
+        need = need_of(pod)
+        evaluation = self._evaluator.evaluated(need)
+        enough = enough_hosts(len(self._columns))
+        best: tuple[int, str] | None = None
+        count = 0
+        for slot in self._in_order(evaluation):
+            record = self._columns.record(slot)
+            assert record is not None, f"slot {slot} of the columns is vacant"
+            known = self._hosts[record.name]
+            if known.ledger is None and evaluation.whys[slot] != Why.FITS:
+                continue
+            if not is_allowed(record.name):
+                continue
+            if known.ledger is not None and self._judged(known, pod).refusal is not None:
+                continue
+            score = self._score(slot, evaluation, pod, need)
+            if best is None or score > best[0]:
+                best = (score, record.name)
+            count += 1
+            if count >= enough:
+                break
+        return None if best is None else best[1]
+
+    def fits_without(self, pod: Pod, host: str, victims: Collection[str]) -> bool:
+        """Whether the host would take the pod once these pods are gone."""
+        known = self._hosts.get(host)
+        if known is None or known.ledger is None:
+            return True  # nothing is known against it
+        after = known.ledger
+        bases = after.bases
+        for uid in victims:
+            bases = tuple(hosts.ended(state, uid) for state in bases)
+        pending = tuple(p for p in after.pending if p.uid not in victims)
+        emptied = ledger.with_bases(after, bases, pending)
+        verdict, _ = ledger.checked(emptied, pod)
+        return isinstance(verdict, Admitted)
+
+    def _in_order(self, evaluation: Evaluation) -> Iterator[int]:
+        """All hosts, the most promising first: those that fit by the common rules, by score."""
+        keys = evaluation.scores + np.where(evaluation.fitting, 1_000, 0)
+        keys[evaluation.whys < 0] = -1
+        count = int(np.count_nonzero(evaluation.whys >= 0))
+        if count > 2 * _FIRST_TRIED:
+            # The best few suffice nearly always; the order among equals is that of the slots.
+            border = np.partition(keys, -_FIRST_TRIED)[-_FIRST_TRIED]
+            first = np.flatnonzero(keys > border)
+            yield from first[np.argsort(-keys[first], kind="stable")].tolist()
+            rest = np.flatnonzero((keys <= border) & (keys >= 0))
+            yield from rest[np.argsort(-keys[rest], kind="stable")].tolist()
+        else:
+            yield from np.argsort(-keys, kind="stable")[:count].tolist()
+
+    def _score(self, slot: int, evaluation: Evaluation, pod: Pod, need: PodNeed) -> int:
+        record = self._columns.record(slot)
+        if record is None:
+            return 0
+        known = self._hosts[record.name]
+        score = int(evaluation.scores[slot])
+        if known.ledger is None:
+            if self._packing is None:
+                return score
+            return packing.common_score(self._packing, record, need)
+        judged = self._judged(known, pod)
+        if self._packing is not None:
+            score = judged.packed
+        # A host that would take the pod apart comes after every host that would not.
+        return score if judged.is_aligned else score // 4
+
+    def _judged(self, known: _Known, pod: Pod) -> _Judged:
+        shape = shape_of(pod)
+        found = known.judged.get(shape)
+        if found is None:
+            if len(known.judged) >= _SHAPES_KEPT_MAX:
+                known.judged.clear()
+            found = known.judged[shape] = self._judge(known, pod, shape)
+        return found
+
+    def _judge(self, known: _Known, pod: Pod, shape: Shape) -> _Judged:
+        assert known.ledger is not None, "only hosts with a placement are asked exactly"
+        book = known.ledger
+        verdict, after = ledger.checked(book, pod)
+        if not isinstance(verdict, Admitted):
+            is_hopeless = verdict is not None and self._is_hopeless(book, pod, shape)
+            return _Judged(refusals.exact(book, pod, verdict, is_hopeless=is_hopeless))
+        hints = [placement.hint for placement in verdict.placements]
+        is_aligned = all(hint.preferred or hint.nodes is None for hint in hints)
+        packed = 0
+        if self._packing is not None:
+            free = [packing.free_cpus(book.frame, s) for s in (book.states[0], after[0])]
+            packed = packing.score(self._packing, *free)
+        return _Judged(None, is_aligned, packed)
+
+    def _is_hopeless(self, book: Ledger, pod: Pod, shape: Shape) -> bool:
+        key = (id(book.frame), shape)
+        if key not in self._hopeless:
+            if len(self._hopeless) > 1_024:
+                self._hopeless.clear()
+            frame = book.frame
+            _, verdict = verdict_on(frame.host, frame.empty, frame.totals, pod)
+            self._hopeless[key] = not isinstance(verdict, Admitted)
+        return self._hopeless[key]
+
+
+def _exact_record(record: HostRecord, book: Ledger) -> HostRecord:
+    """The record from which hosts with a ledger are put in order: the least that is free."""
+    states = book.states
+    free = [free_by_node(book.frame, state) for state in states or book.bases[:1]]
+    costs = {zone.node: zone.costs for zone in record.zones or ()}
+    zones = tuple(
+        ZoneRecord(node, _least(free, node), costs.get(node, {})) for node in sorted(free[0])
+    )
+    # Whatever the policy: a host that could hold the pod in one node is the first to be asked.
+    config = replace(
+        record.config, policy=SINGLE_NUMA_NODE, scope=book.frame.host.settings.topology_scope
+    )
+    return HostRecord(record.name, config, zones, record.offered, bool(states))
+
+
+def _least(free: Iterable[Mapping[int, Mapping[str, int]]], node: int) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for by_node in free:
+        for name, amount in by_node[node].items():
+            found[name] = min(found.get(name, amount), amount)
+    return {name: amount // NANOS * NANOS for name, amount in found.items()}

@@ -1,0 +1,258 @@
+"""What a host with a published placement may look like now.
+
+A host publishes late. In between pods are bound to it, by us or by others, and pods go. The kubelet
+has seen those changes or will see them, and not surely in our order: pods that arrive together are
+admitted by age, and a pod may have ended before we hear of it. So a ledger keeps every state in
+which the host may be, and a pod is placed only where each of them takes it and none of them then
+refuses a pod that is already on its way. Where there are too many to tell, the host has to publish
+first.
+
+A ledger is a value; each event gives the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Final
+
+from numalign.core import host as hosts
+from numalign.core.cluster.rebuild import Frame, Rebuilt
+from numalign.core.decisions import Admitted
+from numalign.core.host import HostState
+from numalign.core.pod import Pod, Qos, Resources, qos_class
+from numalign.core.situation import Verdict, verdict_on
+
+STATES_MAX: Final = 8
+CELLS_MAX: Final = 32  # of the table over how many pods of each shape have come
+
+Shape = tuple[object, ...]
+
+
+def shape_of(pod: Pod) -> Shape:
+    """The same for pods that every host decides about alike."""
+
+    def amounts(found: Resources | None) -> tuple[tuple[str, int], ...] | None:
+        if found is None:
+            return None
+        return tuple(sorted((name, q.nanos) for name, q in found.items()))
+
+    containers = tuple(
+        (c.is_init, c.is_restartable, amounts(c.requests), amounts(c.limits)) for c in pod.in_order
+    )
+    own = (amounts(pod.requests), amounts(pod.limits), amounts(pod.overhead))
+    return (containers, own, pod.qos)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """The states after some pods came in any order, and which of them may be refused."""
+
+    states: tuple[HostState, ...]
+    refused: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """One host: what it published, and what has happened since."""
+
+    frame: Frame
+    bases: tuple[HostState, ...]  # as published, less what is gone since
+    pending: tuple[Pod, ...] = ()  # came since, and not published yet
+    gone: frozenset[str] = frozenset()  # went while others were pending
+    outcomes: Outcomes | None = None  # None: too many to tell
+
+    @property
+    def states(self) -> tuple[HostState, ...]:
+        """The states in which the host may be; none if there are too many to tell."""
+        return () if self.outcomes is None else self.outcomes.states
+
+
+def opened(rebuilt: Rebuilt, pending: Iterable[Pod], gone: Iterable[str] = ()) -> Ledger:
+    """The ledger of a host that has just published.
+
+    Some pods are not in it yet, and some that are in it have gone since.
+    """
+    found = _told(Ledger(rebuilt.frame, (rebuilt.state,), tuple(pending)))
+    for uid in gone:
+        if uid in rebuilt.state.pods:
+            found = went(found, uid)
+    return found
+
+
+def unsure(ledger: Ledger) -> Ledger:
+    """The ledger of a host that must publish before more can be told."""
+    return replace(ledger, outcomes=None)
+
+
+def came(ledger: Ledger, pod: Pod) -> Ledger:
+    """The ledger after one more pod was bound to the host."""
+    after = replace(ledger, pending=(*ledger.pending, pod))
+    before = ledger.outcomes
+    if before is None:
+        return after if ledger.pending else _told(after)
+    if _is_placed(ledger.frame, pod) and not _is_alike(ledger.pending, pod):
+        return _told(after)
+    states: list[HostState] = []
+    refused = set(before.refused)
+    for state in before.states:
+        then, verdict = _verdict(ledger.frame, state, pod)
+        states.append(then)
+        if not isinstance(verdict, Admitted):
+            refused.add(pod.uid)
+    return replace(after, outcomes=Outcomes(_distinct(states), frozenset(refused)))
+
+
+def _is_alike(pending: Iterable[Pod], pod: Pod) -> bool:
+    """Whether the order among these pods makes no difference: all have one shape."""
+    shape = shape_of(pod)
+    return all(shape_of(other) == shape for other in pending)
+
+
+def known_as(ledger: Ledger, pod: Pod) -> Ledger:
+    """The ledger once the content of a published pod is known."""
+    bases = tuple(replace(s, pods={**s.pods, pod.uid: pod}) for s in ledger.bases)
+    return _told(replace(ledger, bases=bases))
+
+
+def went(ledger: Ledger, uid: str) -> Ledger:
+    """The ledger after a pod was deleted or has ended."""
+    pending = tuple(pod for pod in ledger.pending if pod.uid != uid)
+    if len(pending) < len(ledger.pending):
+        # Whether it came at all, and before which others, only the host can tell.
+        after = replace(ledger, pending=pending)
+        return _told(after) if not pending else replace(after, outcomes=None)
+    without = tuple(hosts.ended(state, uid) for state in ledger.bases)
+    if not pending:
+        return _told(replace(ledger, bases=without))
+    bases = _distinct([*ledger.bases, *without])
+    return _told(replace(ledger, bases=bases, gone=ledger.gone | {uid}))
+
+
+def with_bases(ledger: Ledger, bases: tuple[HostState, ...], pending: tuple[Pod, ...]) -> Ledger:
+    """A ledger of the same host that starts from other states: a what-if."""
+    return _told(replace(ledger, bases=bases, pending=pending))
+
+
+def checked(ledger: Ledger, pod: Pod) -> tuple[Verdict | None, tuple[HostState, ...]]:
+    """What the host would say to one more pod, and the states after it.
+
+    A verdict other than an admission is one that it may give. None: that is not known before the
+    host publishes, or another pod that is on its way would be refused instead.
+    """
+    before = ledger.outcomes
+    if before is None:
+        if _is_placed(ledger.frame, pod):
+            return None, ()
+        before = Outcomes(ledger.bases[:1])  # whatever the others hold, it does not matter
+    after: list[HostState] = []
+    verdict: Verdict | None = None
+    for state in before.states:
+        then, verdict = _verdict(ledger.frame, state, pod)
+        if not isinstance(verdict, Admitted):
+            return verdict, ()
+        after.append(then)
+    if not _is_placed(ledger.frame, pod) or _is_alike(ledger.pending, pod):
+        return verdict, tuple(after)
+    outcomes = _outcomes(ledger.frame, ledger.bases, (*ledger.pending, pod))
+    if outcomes is None or not outcomes.refused <= before.refused:
+        return None, ()
+    return verdict, _ended(outcomes.states, ledger.gone)
+
+
+def _verdict(frame: Frame, state: HostState, pod: Pod) -> tuple[HostState, Verdict]:
+    return verdict_on(frame.host, state, frame.totals, pod)
+
+
+def _told(ledger: Ledger) -> Ledger:
+    outcomes = _outcomes(ledger.frame, ledger.bases, ledger.pending)
+    if outcomes is not None and ledger.gone:
+        outcomes = replace(outcomes, states=_ended(outcomes.states, ledger.gone))
+    return replace(ledger, outcomes=outcomes)
+
+
+def _ended(states: Iterable[HostState], uids: Iterable[str]) -> tuple[HostState, ...]:
+    found = list(states)
+    for uid in uids:
+        found = [hosts.ended(state, uid) for state in found]
+    return _distinct(found)
+
+
+def _outcomes(frame: Frame, bases: Sequence[HostState], pods: Sequence[Pod]) -> Outcomes | None:
+    """All states after these pods came in any order; None if there are too many.
+
+    Pods of one shape are alike, so only how many of each shape have come matters.
+    """
+    settings = frame.host.settings
+    plain = [pod for pod in pods if not _is_placed(frame, pod)]
+    refused: set[str] = set()
+    start = list(bases)
+    for pod in plain:  # they change no manager's mind, so their order is all the same
+        start = [_noted(frame, state, pod) for state in start]
+    if len(start) > STATES_MAX:
+        return None
+    by_shape: dict[Shape, list[Pod]] = {}
+    for pod in pods:
+        if pod not in plain:
+            key = (*shape_of(pod), qos_class(pod, settings))
+            by_shape.setdefault(key, []).append(pod)
+    groups = list(by_shape.values())
+    cells: dict[tuple[int, ...], list[HostState]] = {(0,) * len(groups): start}
+    for number, counts in enumerate(_counts(groups)):
+        if number > CELLS_MAX:
+            return None
+        if not any(counts):
+            continue
+        found: list[HostState] = []
+        for i, count in enumerate(counts):
+            if not count:
+                continue
+            pod = groups[i][count - 1]
+            for state in cells[(*counts[:i], count - 1, *counts[i + 1 :])]:
+                after, verdict = _verdict(frame, state, pod)
+                found.append(after)
+                if not isinstance(verdict, Admitted):
+                    refused.add(pod.uid)
+        cells[counts] = list(_distinct(found))
+        if len(cells[counts]) > STATES_MAX:
+            return None
+    return Outcomes(tuple(cells[tuple(len(group) for group in groups)]), frozenset(refused))
+
+
+def _counts(groups: Sequence[Sequence[Pod]]) -> Iterator[tuple[int, ...]]:
+    return product(*(range(len(group) + 1) for group in groups))
+
+
+def _is_placed(frame: Frame, pod: Pod) -> bool:
+    """Whether the managers may give the pod anything."""
+    if qos_class(pod, frame.host.settings) is Qos.GUARANTEED or pod.has_pod_level_resources:
+        return True
+    devices = frame.empty.devices
+    return any(devices.is_device(name) for c in pod.in_order for name in c.limits)
+
+
+def _noted(frame: Frame, state: HostState, pod: Pod) -> HostState:
+    after, verdict = _verdict(frame, state, pod)
+    return after if isinstance(verdict, Admitted) else state
+
+
+def _distinct(states: Iterable[HostState]) -> tuple[HostState, ...]:
+    found: list[HostState] = []
+    for state in states:
+        if not any(_is_same(state, other) for other in found):
+            found.append(state)
+    return tuple(found)
+
+
+def _is_same(one: HostState, other: HostState) -> bool:
+    return (
+        one.cpu.shared == other.cpu.shared
+        and one.cpu.entries == other.cpu.entries
+        and one.pods.keys() == other.pods.keys()
+        and one.memory.machine == other.memory.machine
+        and one.memory.entries == other.memory.entries
+        and one.devices.in_use == other.devices.in_use
+        and one.devices.entries.keys() == other.devices.entries.keys()
+        and one.gone == other.gone
+    )
