@@ -51,7 +51,8 @@ def scheduler(  # noqa: PLR0913 - each is an option of its own
     packing: Annotated[
         str,
         typer.Option(
-            help="How NUMA nodes are left: none, tight (keep large shapes free) or spread."
+            help="Score by free NUMA nodes instead: keep-whole (large shapes stay free), spread, "
+            "or none."
         ),
     ] = "none",
     strict: Annotated[

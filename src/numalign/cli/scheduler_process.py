@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,15 +14,17 @@ from numalign.adapters.lease import Election
 from numalign.apps.scheduler.driver import DriverOptions, Scheduler
 from numalign.apps.scheduler.judge import Judge
 from numalign.apps.scheduler.model import State
-from numalign.apps.scheduler.plain_judge import PlainJudge
 from numalign.cli.cluster_process import all_until_told
 from numalign.cli.daemon import address, configure_logs
+from numalign.core.cluster.cluster import Cluster
 from numalign.core.cluster.match import Strategy
+from numalign.core.cluster.packing import Packing
 from numalign.core.errors import ConfigError
 from numalign.web import extender, probes
 from numalign.web.extender import Tls
 
 LEVELS: Final = ("exact", "upstream")
+NO_PACKING: Final = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +60,21 @@ def run_scheduler(asked: Asked) -> int:
     return 0
 
 
-def judge_of(level: str, strategy: str) -> Judge:
+def judge_of(level: str, strategy: str, packing: str = NO_PACKING) -> Judge:
     """Who decides about NUMA, by the words of the command line."""
-    if level not in LEVELS:
-        raise ConfigError(f"--level: found {level!r}, expected one of {', '.join(LEVELS)}")
-    known = [one.value for one in Strategy]
-    if strategy not in known:
-        raise ConfigError(f"--strategy: found {strategy!r}, expected one of {', '.join(known)}")
-    return PlainJudge(is_exact=level == "exact", strategy=Strategy(strategy))
+    _check("--level", level, LEVELS)
+    _check("--strategy", strategy, [one.value for one in Strategy])
+    _check("--packing", packing, [NO_PACKING, *(one.value for one in Packing)])
+    return Cluster(
+        is_exact=level == "exact",
+        strategy=Strategy(strategy),
+        pack=None if packing == NO_PACKING else Packing(packing),
+    )
+
+
+def _check(option: str, found: str, known: Sequence[str]) -> None:
+    if found not in known:
+        raise ConfigError(f"{option}: found {found!r}, expected one of {', '.join(known)}")
 
 
 def _tls(asked: Asked) -> Tls | None:
@@ -82,7 +91,8 @@ async def _run(asked: Asked) -> None:
     others = address(asked.probes_listen, option="--probes-listen")
     async with ApiServer.connect(asked.kubeconfig, context=asked.context) as api:
         state = State(
-            judge_of(asked.level, asked.strategy), "" if asked.is_extender else asked.scheduler_name
+            judge_of(asked.level, asked.strategy, asked.packing),
+            "" if asked.is_extender else asked.scheduler_name,
         )
         options = DriverOptions(asked.is_extender, asked.is_strict, asked.score_max)
         scheduler = Scheduler(api, state, options)

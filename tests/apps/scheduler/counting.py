@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from numalign.apps.scheduler.judge import Refusal
 from numalign.core.cluster.constraints import HostFacts
+from numalign.core.cluster.refusals import Refusal
 from numalign.core.cluster.zones import HostTopology
 from numalign.core.pod import Pod
 

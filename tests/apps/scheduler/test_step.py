@@ -68,8 +68,8 @@ def test_a_pod_is_bound_to_a_host_and_counts_there_at_once():
     assert state.use["w1"].used == {"cpu": 1000}
     (event, condition) = turn(state)
     assert isinstance(event, TellEvent)
-    assert event.note == "of 1 hosts: 1 is full"
-    assert condition == SetCondition(pod("b"), "Unschedulable", "of 1 hosts: 1 is full")
+    assert event.note == "of 1 host: 1 is full"
+    assert condition == SetCondition(pod("b"), "Unschedulable", "of 1 host: 1 is full")
 
 
 def test_nothing_is_bound_before_everything_is_known_and_the_lease_is_held():
@@ -166,7 +166,7 @@ def test_the_same_trouble_is_told_once():
 
 def test_a_condition_that_already_says_so_is_not_written_again():
     state = cluster(host("w1"), room=0)
-    known = pod("a", unschedulable="of 1 hosts: 1 is full")
+    known = pod("a", unschedulable="of 1 host: 1 is full")
     step(state, PodSeen(known, 0))
     (event,) = turn(state, 0)
     assert isinstance(event, TellEvent)
@@ -199,7 +199,7 @@ def test_foreign_pods_count_where_they_are():
     state = cluster(host("w1"), room=1)
     step(state, PodSeen(replace(pod("x", host="w1"), scheduler="default-scheduler"), 1))
     step(state, PodSeen(pod("a"), 1))
-    assert messages(turn(state)) == ["of 1 hosts: 1 is full"]
+    assert messages(turn(state)) == ["of 1 host: 1 is full"]
 
 
 def test_rules_besides_numa_are_honoured_with_their_reasons():
@@ -220,7 +220,9 @@ def test_totals_are_honoured():
     step(state, PodSeen(pod("a", cpu="5"), 1))
     turn(state)
     step(state, PodSeen(pod("b", cpu="4"), 1))
-    assert messages(turn(state)) == ["of 1 hosts: 1 too little cpu (needs 4, 3 free)"]
+    assert messages(turn(state)) == [
+        "of 1 host: 1 too few CPUs on the whole host (has 3 of 4 free)"
+    ]
 
 
 def test_a_pod_with_rules_that_we_do_not_know_is_refused_in_clear_words():

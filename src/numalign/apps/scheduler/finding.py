@@ -5,13 +5,15 @@ The rules besides NUMA are cheap and asked first; the judge chooses among the ho
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final
 
 from numalign.apps.scheduler.model import State
 from numalign.apps.scheduler.port import Filtered
-from numalign.core.cluster.constraints import HostFacts
+from numalign.core.cluster import refusals
+from numalign.core.cluster.ledger import shape_of
+from numalign.core.cluster.refusals import Refusal
 from numalign.core.cluster.totals import HostUse, requests_of
+from numalign.core.node_fit import PODS
 from numalign.wire.extender import HostsAsked
 from numalign.wire.scheduling import ClusterPod
 
@@ -20,26 +22,7 @@ _NO_USE: Final = HostUse()
 
 def class_of(pod: ClusterPod) -> object:
     """The same for pods that every host answers alike."""
-    known = pod.pod
-    return (pod.demand, known.qos, _shape(pod))
-
-
-def _shape(pod: ClusterPod) -> object:
-    known = pod.pod
-    return (
-        tuple(
-            (
-                c.is_init,
-                c.is_restartable,
-                tuple(sorted((name, q.nanos) for name, q in c.requests.items())),
-                tuple(sorted((name, q.nanos) for name, q in c.limits.items())),
-            )
-            for c in known.in_order
-        ),
-        None if known.requests is None else tuple(sorted(known.requests.items())),
-        None if known.limits is None else tuple(sorted(known.limits.items())),
-        tuple(sorted((name, q.nanos) for name, q in known.overhead.items())),
-    )
+    return pod.demand, shape_of(pod.pod)
 
 
 def find(state: State, pod: ClusterPod) -> tuple[str | None, str]:
@@ -55,15 +38,9 @@ def find(state: State, pod: ClusterPod) -> tuple[str | None, str]:
     if before is not None and before.generation == state.generation:
         return None, before.message
     requests = requests_of(pod.pod)
-    objections: dict[str, str] = {}
-
-    def is_allowed(name: str) -> bool:
-        found = objection_to(state, pod, requests, name)
-        if found is not None:
-            objections[name] = found
-        return found is None
-
-    host = state.judge.choose(pod.pod, is_allowed)
+    host = state.judge.choose(
+        pod.pod, lambda name: objection_to(state, pod, requests, name) is None
+    )
     if host is not None:
         return host, ""
     message = summary(state, pod)
@@ -72,23 +49,17 @@ def find(state: State, pod: ClusterPod) -> tuple[str | None, str]:
 
 
 def summary(state: State, pod: ClusterPod) -> str:
-    """Why no host takes a pod, with how many hosts say so, the most frequent reason first."""
-    if not state.hosts:
-        return "there are no hosts"
+    """Why no host takes a pod, with how many hosts say so."""
+    return refusals.summary(len(state.hosts), all_refusals(state, pod).values())
+
+
+def all_refusals(state: State, pod: ClusterPod) -> dict[str, Refusal]:
+    """Why each of the hosts does not take a pod, those that do left out."""
     requests = requests_of(pod.pod)
-    reasons: Counter[str] = Counter()
-    left: list[str] = []
-    for name in state.hosts:
-        found = objection_to(state, pod, requests, name)
-        if found is None:
-            left.append(name)
-        else:
-            reasons[found] += 1
-    for refusal in state.judge.refusals(pod.pod, left).values():
-        reasons[refusal.text] += 1
-    listed = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
-    words = ", ".join(f"{count} {text}" for text, count in listed)
-    return f"of {len(state.hosts)} hosts: {words}"
+    found = {name: objection_to(state, pod, requests, name) for name in state.hosts}
+    refused = {name: refusal for name, refusal in found.items() if refusal is not None}
+    left = [name for name in found if name not in refused]
+    return {**refused, **state.judge.refusals(pod.pod, left)}
 
 
 def filtered(state: State, asked: HostsAsked, *, is_strict: bool) -> Filtered:
@@ -108,20 +79,26 @@ def filtered(state: State, asked: HostsAsked, *, is_strict: bool) -> Filtered:
     return Filtered(frozenset(kept), failed, hopeless)
 
 
-def objection_to(state: State, pod: ClusterPod, requests: dict[str, int], name: str) -> str | None:
+def objection_to(
+    state: State, pod: ClusterPod, requests: dict[str, int], name: str
+) -> Refusal | None:
     """Why a host does not take a pod, besides NUMA."""
     host = state.hosts.get(name)
     if host is None:
-        return "not known as a host"
+        return Refusal("not known as a host")
     found = state.objection(pod.demand, host)
     if found is not None:
-        return found
-    return _lack(state.use.get(name, _NO_USE), pod, requests, host)
-
-
-def _lack(use: HostUse, pod: ClusterPod, requests: dict[str, int], host: HostFacts) -> str | None:
+        return Refusal(found)
+    use = state.use.get(name, _NO_USE)
     lack = use.lack(requests, host)
     if lack is not None:
-        return lack.text
+        if lack.resource == PODS:
+            return Refusal("no room for another pod")
+        return Refusal(
+            f"{refusals.too_few(lack.resource)} on the whole host",
+            resource=lack.resource,
+            wanted=lack.wanted,
+            found=lack.free,
+        )
     port = use.port_taken(pod.demand.ports)
-    return None if port is None else f"host port {port.port}/{port.protocol} is taken"
+    return None if port is None else Refusal(f"host port {port.port}/{port.protocol} is taken")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from numalign.apps.scheduler.events import HostsListed, PodsListed, TopologiesListed
-from numalign.apps.scheduler.finding import objection_to
+from numalign.apps.scheduler.finding import all_refusals
 from numalign.apps.scheduler.judge import Judge
 from numalign.apps.scheduler.model import State
 from numalign.apps.scheduler.step import step
 from numalign.core.cluster.constraints import HostFacts
-from numalign.core.cluster.totals import requests_of
 from numalign.core.cluster.zones import HostTopology
 from numalign.wire.scheduling import ClusterPod
 
@@ -32,18 +31,9 @@ def state_of(
 
 def fit_records(state: State, pod: ClusterPod) -> list[dict[str, Any]]:
     """One record for each host: whether it fits, its score or why not; the best first."""
-    requests = requests_of(pod.pod)
-    reasons: dict[str, str] = {}
-    left = []
-    for name in sorted(state.hosts):
-        found = objection_to(state, pod, requests, name)
-        if found is None:
-            left.append(name)
-        else:
-            reasons[name] = found
-    for name, refusal in state.judge.refusals(pod.pod, left).items():
-        reasons[name] = refusal.text
-    scores: Mapping[str, int] = state.judge.scores(pod.pod, left)
+    reasons = {name: refusal.text for name, refusal in all_refusals(state, pod).items()}
+    left = [name for name in state.hosts if name not in reasons]
+    scores = state.judge.scores(pod.pod, left)
     records = [
         {
             "host": name,

@@ -1,22 +1,14 @@
-"""Who decides about NUMA: what the scheduler's step asks of the core."""
+"""Who decides about NUMA: what the scheduler's step asks of the core (``core.cluster``)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from numalign.core.cluster.constraints import HostFacts
+from numalign.core.cluster.refusals import Refusal
 from numalign.core.cluster.zones import HostTopology
 from numalign.core.pod import Pod
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a host does not take a pod; hopeless if it would not even when empty."""
-
-    text: str
-    is_hopeless: bool = False
 
 
 class Judge(Protocol):

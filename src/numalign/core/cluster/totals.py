@@ -22,31 +22,11 @@ _SETTINGS: Final = Settings()
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """Too little of one resource: ``free`` is what is left, ``total`` what an empty host has."""
+    """Too little of one resource: ``free`` is what is left."""
 
     resource: str
     wanted: int
     free: int
-    total: int
-
-    @property
-    def is_hopeless(self) -> bool:
-        """Whether not even the empty host has enough."""
-        return self.wanted > self.total
-
-    @property
-    def text(self) -> str:
-        """The lack in plain words."""
-        if self.resource == PODS:
-            return f"no room for another pod (all {self.total} taken)"
-        wanted, free = (
-            amount_text(self.resource, self.wanted),
-            amount_text(self.resource, self.free),
-        )
-        if self.is_hopeless:
-            total = amount_text(self.resource, self.total)
-            return f"too little {self.resource} even when empty (needs {wanted}, has {total})"
-        return f"too little {self.resource} (needs {wanted}, {free} free)"
 
 
 def amount_text(resource: str, amount: int) -> str:
@@ -98,12 +78,11 @@ class HostUse:
         """The first thing that is missing for these requests beside the pods that are here."""
         room = host.allocatable.get(PODS, 0)
         if len(self.pods) + 1 > room:
-            return Lack(PODS, 1, max(0, room - len(self.pods)), room)
+            return Lack(PODS, 1, max(0, room - len(self.pods)))
         for name, wanted in requests.items():
-            total = host.allocatable.get(name, 0)
-            free = total - self.used.get(name, 0)
+            free = host.allocatable.get(name, 0) - self.used.get(name, 0)
             if wanted > free:
-                return Lack(name, wanted, max(0, free), total)
+                return Lack(name, wanted, max(0, free))
         return None
 
     def port_taken(self, wanted: tuple[HostPort, ...]) -> HostPort | None:
