@@ -431,7 +431,25 @@ def test_the_status_of_a_pod_is_one_word_as_in_kubectl():
         return pod_status({"status": {"phase": "Pending", **members}, "numalign": extra})
 
     waiting = {"ready": False, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+    running = {"ready": False, "state": {"running": {}}}
+    done = {"ready": True, "state": {"terminated": {}}}
+    assert status(deleting=True) == "Terminating"
+    assert status(phase="Succeeded") == "Completed"
+    assert status(phase="Failed") == "Error"
+    assert status(awaited=["a/b"]) == "AwaitingDevices"
+    assert status(initContainerStatuses=[done, running]) == "Init:1/2"
+    assert status(initContainerStatuses=[waiting]) == "Init:CrashLoopBackOff"
+    assert status(containerStatuses=[done, waiting]) == "CrashLoopBackOff"
+    assert status() == "Pending"
+
+
+def test_explain_asks_the_agent_for_its_host(run, write, filled, host):
+    path = write("big.json", manifest("bigger", cpu="9"))
+    code, out, _ = run("explain", "-f", path, "--on", f"unix://{host.socket}", "-o", "json")
+    [answer] = json.loads(out)
+    assert code == 1
+    assert answer["container"] == "main"
+    assert answer["resources"] == ["cpu"]
     pods = json.loads(run("get", "pods", "-o", "json")[1])["items"]
-    running = {found["metadata"]["uid"] for found in pods}
     leaving = {uid for change in answer["changes"] for uid in change["leaving"]}
-    assert leaving <= running
+    assert leaving <= {found["metadata"]["uid"] for found in pods}
