@@ -24,7 +24,12 @@ ConfigOption = Annotated[
 ]
 StateOption = Annotated[
     Path | None,
-    typer.Option("--state-dir", help="Where state, logs and sockets are kept.", show_default=False),
+    typer.Option(
+        "--state-dir",
+        help="Where state, logs and sockets are kept. Without it: /var/lib/numalign for root, "
+        "~/.local/state/numalign for others.",
+        show_default=False,
+    ),
 ]
 ListenOption = Annotated[
     str, typer.Option("--listen", help="Loopback address of the read-only API; '' for none.")
@@ -44,7 +49,12 @@ def agent(
     config: ConfigOption = None,
     pods: Annotated[
         Path | None,
-        typer.Option("--pods", help="A directory of manifests to follow.", show_default=False),
+        typer.Option(
+            "--pods",
+            help="A directory of manifests to follow: a new file is a pod, a changed one replaces "
+            "it, a removed one ends it. Names that begin with a dot are passed over.",
+            show_default=False,
+        ),
     ] = None,
     state_dir: StateOption = None,
     runtime: Annotated[

@@ -100,21 +100,24 @@ async def _served(options: Options, tcp: tuple[str, int] | None, *, ends_pods: b
         tcp=tcp,
         token=places.token_of(options.state_dir),
         metrics=metrics,
-        on_started=lambda addresses: _say_where(options, addresses),
+        on_started=lambda addresses: _say_where(options, addresses, ends_pods=ends_pods),
     )
     await run(parts, api, before_end=_end_pods(parts) if ends_pods else None)
 
 
-def _say_where(options: Options, addresses: Sequence[str]) -> None:
+def _say_where(options: Options, addresses: Sequence[str], *, ends_pods: bool) -> None:
     here = f" --socket {places.socket_path(options.state_dir)}"
     if options.state_dir == places.state_directory():
         here = ""
+    example = "too-big" if ends_pods else "NAME"
+    after = "the example pods end with it" if ends_pods else "the pods go on"
     page = next((address for address in addresses if address.startswith("http")), None)
     lines = [
         f"The agent runs; its state is in {options.state_dir}",
         f"  who sits where:   numalign get cpus{here}",
         f"  pods:             numalign get pods{here}",
-        f"  why was it so:    numalign describe pod too-big{here}",
+        f"  why was it so:    numalign describe pod {example}{here}",
+        f"  stop it:          Ctrl-C or kill {os.getpid()}; {after}",
     ]
     if page:
         lines.append(f"  in a browser:     {page}")
@@ -122,11 +125,12 @@ def _say_where(options: Options, addresses: Sequence[str]) -> None:
 
 
 async def _end_pods(parts: Parts) -> None:
-    """Ends every pod and waits until all are gone."""
+    """Ends every pod of the manifests and waits until all are gone; others are left alone."""
     agent = parts.agent
-    for uid in list(agent.state.pods):
+    ours = [uid for uid, pod in agent.state.pods.items() if pod.source.startswith("file:")]
+    for uid in ours:
         await agent.delete(uid)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(END_SECONDS_MAX):
-            while agent.state.pods:
+            while any(uid in agent.state.pods for uid in ours):
                 await asyncio.sleep(0.05)

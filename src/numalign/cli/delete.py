@@ -55,8 +55,9 @@ def delete(
 ) -> None:
     """End pods and give back what they hold.
 
-    Their containers get their grace period; the command waits until they are gone. A pod that is
-    not there makes the exit code 1.
+    Their containers get their grace period; the command waits until they are gone. Without -n the
+    namespace default is meant. A pod that is not there makes the exit code 1. A pod of the agent's
+    directory of manifests comes back when its file changes: remove the file instead.
     """
     wanted = _wanted(names or [], files or [], namespace)
     with connected(socket, server) as agent:

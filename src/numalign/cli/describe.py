@@ -36,7 +36,7 @@ def _kind(value: str) -> str:
 )
 def describe(
     ctx: typer.Context,
-    kind: Annotated[str, typer.Argument(metavar="KIND", callback=_kind, help="pod.")],
+    kind: Annotated[str, typer.Argument(metavar="KIND", callback=_kind, help="Always pod.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="The pod.")],
     namespace: NamespaceOption = None,
     output: Annotated[str, output_option(*FORMATS)] = "text",

@@ -13,7 +13,9 @@ from numalign.cli.frame import examples, new_app
 app = new_app()
 
 
-@app.command(epilog=examples("numalign up", "numalign up --keep", "numalign get pods"))
+@app.command(
+    epilog=examples("numalign up", "numalign up --keep", "numalign up --state-dir /tmp/try")
+)
 def up(
     config: ConfigOption = None,
     state_dir: StateOption = None,
@@ -25,15 +27,16 @@ def up(
     """Run the agent on this host with a few example pods.
 
     A worker with a CPU of its own, a memory streamer and a sidecar in the shared pool, and one pod
-    that is refused and says why. They are ended when it stops.
+    that is refused and says why. They are ended when it stops. Its state is kept apart from that of
+    'numalign agent', beside it in numalign-up, so that trying things out touches nothing else.
     """
-    from numalign.adapters.places import example_pods
+    from numalign.adapters.places import example_pods, state_directory
     from numalign.cli.agent_process import run_agent
 
     return run_agent(
         config=config,
         pods=example_pods(),
-        state_dir=state_dir,
+        state_dir=state_dir or state_directory().with_name("numalign-up"),
         runtime="process",
         machine=None,
         listen=listen,
