@@ -128,6 +128,7 @@ class FleetHost:
                 pods=pods,
                 cpu_state=state.cpu,
                 memory_state=state.memory,
+                saved_devices=state.devices.saved,
                 pods_max=self.pods_max,
             )
         )

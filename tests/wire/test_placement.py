@@ -11,7 +11,7 @@ from tests.core import hosts as examples
 from numalign.core.cluster.placement import PlacedContainer, PlacedPod, PublishedPlacement
 from numalign.core.devices import Device
 from numalign.core.errors import WireError
-from numalign.core.state import Block
+from numalign.core.state import Block, MemoryTable, NodeMemory
 from numalign.wire import placement as wire
 
 GI = 1 << 30
@@ -27,6 +27,7 @@ def placement(*pods, devices=None):
         pods,
         0xFF << 64,
         250,
+        {1: NodeMemory(2, (0, 1), {"memory": MemoryTable(9, 1, 8, 3, 5)})},
     )
 
 
@@ -44,6 +45,7 @@ def test_a_placement_comes_back_whole():
     assert after.pods == (PlacedPod("a", "idle"), POD)
     assert (after.machine, after.settings) == (before.machine, before.settings)
     assert (after.devices, after.shared_cpus, after.pods_max) == (before.devices, 0xFF << 64, 250)
+    assert after.accounts == before.accounts
 
 
 def test_the_order_of_pods_and_devices_does_not_change_the_text():
@@ -96,6 +98,7 @@ def spoilt(place, value):
         (spoilt([3, 0, 3, 0, 1], "0-99999999"), "cannot be read"),
         (spoilt([3, 0, 3, 0, 2, 0, 2], -GI), "expected 0 to"),
         (spoilt([1, 10], {"cpu": "-1"}), "expected 0 or more"),
+        (spoilt([6, 0, 3, "memory"], [9, 1, 8, -3, 5]), "expected 0 to"),
         (spoilt([1, 0], "9.99"), "Invalid enum value"),
     ],
 )

@@ -24,7 +24,7 @@ from numalign.core.machine_info import CoreInfo, MachineInfo, NodeInfo
 from numalign.core.quantity import Quantity
 from numalign.core.sets import ID_MAX, format_list, parse_list
 from numalign.core.settings import Fidelity, ReservedMemory, Settings, Version
-from numalign.core.state import Block
+from numalign.core.state import Block, MemoryTable, NodeMemory
 
 VERSION: Final = "1"
 # All annotations of an object together may have 256 KiB; others may want some of them.
@@ -85,6 +85,10 @@ class _Pod(msgspec.Struct, array_like=True, omit_defaults=True):
     memory: list[_Block] = []
 
 
+_Table = tuple[int, int, int, int, int]  # total, system reserved, allocatable, reserved, free
+_Account = tuple[int, int, list[int], dict[str, _Table]]  # node, assignments, cells
+
+
 class _Placement(msgspec.Struct, array_like=True):
     machine: _Machine
     settings: _Settings
@@ -92,6 +96,7 @@ class _Placement(msgspec.Struct, array_like=True):
     pods: list[_Pod]
     shared_cpus: str
     pods_max: int
+    accounts: list[_Account] = []
 
 
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
@@ -110,6 +115,7 @@ def encode(placement: PublishedPlacement) -> str | None:
         [_pod_record(pod) for pod in sorted(placement.pods, key=lambda p: (*p.key, p.uid))],
         format_list(placement.shared_cpus),
         placement.pods_max,
+        [_account_record(node, found) for node, found in sorted(placement.accounts.items())],
     )
     packed = zlib.compress(_ENCODER.encode(record), 9)
     text = f"{VERSION}:{base64.b64encode(packed).decode()}"
@@ -205,6 +211,14 @@ def _block_records(blocks: Iterable[Block]) -> list[_Block]:
     return [(list(block.nodes), block.type, block.size) for block in blocks]
 
 
+def _account_record(node: int, found: NodeMemory) -> _Account:
+    tables = {
+        kind: (t.total, t.system_reserved, t.allocatable, t.reserved, t.free)
+        for kind, t in sorted(found.tables.items())
+    }
+    return node, found.assignments, list(found.cells), tables
+
+
 # From records.
 
 
@@ -216,6 +230,16 @@ def _placement(record: _Placement) -> PublishedPlacement:
         tuple(map(_pod, record.pods)),
         parse_list(record.shared_cpus),
         _checked(record.pods_max, "pods", 1_000_000),
+        dict(map(_account, record.accounts)),
+    )
+
+
+def _account(record: _Account) -> tuple[int, NodeMemory]:
+    node, assignments, cells, tables = record
+    return _id(node), NodeMemory(
+        _bytes(assignments),
+        tuple(map(_id, cells)),
+        {kind: MemoryTable(*map(_bytes, found)) for kind, found in tables.items()},
     )
 
 

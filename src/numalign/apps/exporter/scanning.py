@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,12 +11,19 @@ from typing import Final
 from numalign.adapters import discovery, podresources_client
 from numalign.adapters.state_files import StateDirectory
 from numalign.core.cluster.export import HostReport, Key, KnownPod
+from numalign.core.devices import SavedDevices
 from numalign.core.errors import ConfigError, NumalignError
 from numalign.core.machine import Machine
 from numalign.core.machine_info import MachineInfo, machine_info
 from numalign.core.settings import Settings, Version
 from numalign.core.state import CpuState, MemoryState
-from numalign.wire import cpu_checkpoint, kubelet_config, memory_checkpoint
+from numalign.wire import (
+    cpu_checkpoint,
+    device_checkpoint,
+    device_holdings,
+    kubelet_config,
+    memory_checkpoint,
+)
 from numalign.wire.host_settings import host_settings
 
 CONFIG_BYTES_MAX: Final = 1 << 20
@@ -52,7 +60,7 @@ class Scanner:
             config, self._machine, version=sources.version or version or Version.V1_36
         )
         view = await podresources_client.read(sources.pod_resources)
-        cpu, memory = self._state(settings)
+        state = self._state(settings)
         return HostReport(
             name=sources.host_name,
             machine=self._machine,
@@ -60,29 +68,44 @@ class Scanner:
             settings=settings,
             view=view,
             pods=pods,
-            cpu_state=cpu,
-            memory_state=memory,
+            cpu_state=state.cpu,
+            memory_state=state.memory,
+            saved_devices=state.devices,
             pods_max=config.pods_max_on(len(self._machine.cpus)),
             excluded=sources.excluded,
         )
 
-    def _state(self, settings: Settings) -> tuple[CpuState | None, MemoryState | None]:
-        """The state files where they can be read: what the API says counts for more."""
-        if self.sources.state is None:
-            return None, None
-        files = StateDirectory(self.sources.state)
-        cpu: CpuState | None = None
-        memory: MemoryState | None = None
-        try:
+    def _state(self, settings: Settings) -> _State:
+        """The state files, each where it can be read: they only add to what the API says."""
+        found = _State()
+        root = self.sources.state
+        if root is None:
+            return found
+        files = StateDirectory(root)
+        with contextlib.suppress(NumalignError):
             data = files.read(cpu_checkpoint.FILE_NAME)
             if data is not None and settings.cpu_policy == "static":
-                cpu = cpu_checkpoint.decode(data, settings)
+                found.cpu = cpu_checkpoint.decode(data, settings)
+        with contextlib.suppress(NumalignError):
             data = files.read(memory_checkpoint.FILE_NAME)
             if data is not None and settings.memory_policy == "Static":
-                memory = memory_checkpoint.decode(data, settings)
-        except NumalignError:
-            return cpu, memory
-        return cpu, memory
+                found.memory = memory_checkpoint.decode(data, settings)
+        with contextlib.suppress(NumalignError):
+            # The kubelet has the devices in a folder of their own, our agent beside the others.
+            data = StateDirectory(root / "device-plugins").read(device_checkpoint.FILE_NAME)
+            data = data or files.read(device_checkpoint.FILE_NAME)
+            if data is not None:
+                found.devices = device_holdings.saved_of(device_checkpoint.decode(data))
+        return found
+
+
+@dataclass(slots=True)
+class _State:
+    """What the state files say; None for one that is missing or cannot be read."""
+
+    cpu: CpuState | None = None
+    memory: MemoryState | None = None
+    devices: SavedDevices | None = None
 
 
 def read_config(path: Path, version: Version) -> kubelet_config.KubeletConfig:

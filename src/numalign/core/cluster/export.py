@@ -26,7 +26,7 @@ from numalign.core.cluster.zones import (
     ZoneResource,
     zone_name,
 )
-from numalign.core.devices import Device
+from numalign.core.devices import Device, SavedDevices
 from numalign.core.machine import Machine, NumaNode
 from numalign.core.machine_info import MachineInfo
 from numalign.core.pod import Pod, Qos, qos_class
@@ -34,7 +34,7 @@ from numalign.core.podresources_view import ContainerView, PodView, View
 from numalign.core.quantity import Quantity, hugepage_type
 from numalign.core.sets import mask_of
 from numalign.core.settings import Settings
-from numalign.core.state import Block, CpuState, MemoryState
+from numalign.core.state import Block, CpuState, MemoryState, NodeMemory
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
@@ -71,6 +71,7 @@ class HostReport:
     pods: Mapping[Key, KnownPod] | None = None
     cpu_state: CpuState | None = None  # the state files, where they can be read
     memory_state: MemoryState | None = None
+    saved_devices: SavedDevices | None = None
     pods_max: int = 110
     excluded: Collection[str] = field(default_factory=frozenset)  # resources to leave out
 
@@ -264,7 +265,17 @@ def _placement(report: HostReport) -> PublishedPlacement:
         tuple(_placed(report, pod) for pod in _by_name(report.view.pods)),
         _shared(report),
         report.pods_max,
+        _accounts(report),
     )
+
+
+def _accounts(report: HostReport) -> Mapping[int, NodeMemory]:
+    state = report.memory_state
+    if state is None:
+        return {}
+    held = [b for containers in state.entries.values() for own in containers.values() for b in own]
+    grouped = any(len(node.cells) > 1 for node in state.machine.values())
+    return state.machine if grouped or any(len(b.nodes) > 1 for b in held) else {}
 
 
 def _devices(view: View) -> dict[str, tuple[Device, ...]]:
@@ -316,14 +327,23 @@ def _placed(report: HostReport, pod: PodView) -> PlacedPod:
 
 def _finished(report: HostReport, known: KnownPod, listed: set[str]) -> list[PlacedContainer]:
     """Init containers, which the API never lists: the state files say what is held for them."""
-    cpu = report.cpu_state.entries if report.cpu_state is not None else {}
-    memory = report.memory_state.entries if report.memory_state is not None else {}
-    cpus = cpu.get(known.state_uid, {})
-    blocks = memory.get(known.state_uid, {})
+    uid = known.state_uid
+    cpus = report.cpu_state.entries.get(uid, {}) if report.cpu_state is not None else {}
+    blocks = report.memory_state.entries.get(uid, {}) if report.memory_state is not None else {}
+    saved = report.saved_devices
+    devices = saved.entries.get(uid, {}) if saved is not None else {}
     names = {c.name for c in known.pod.init_containers if not c.is_restartable} - listed
     return [
-        PlacedContainer(name, cpus.get(name, 0), _sorted_blocks(blocks.get(name, ())))
-        for name in sorted(names & (cpus.keys() | blocks.keys()))
+        PlacedContainer(
+            name,
+            cpus.get(name, 0),
+            _sorted_blocks(blocks.get(name, ())),
+            {
+                resource: tuple(sorted(held.ids))
+                for resource, held in sorted(devices.get(name, {}).items())
+            },
+        )
+        for name in sorted(names & (cpus.keys() | blocks.keys() | devices.keys()))
     ]
 
 

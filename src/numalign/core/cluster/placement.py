@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from numalign.core.devices import Device
 from numalign.core.machine_info import MachineInfo
 from numalign.core.settings import Settings
-from numalign.core.state import Block
+from numalign.core.state import Block, NodeMemory
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +53,6 @@ class PublishedPlacement:
     pods: tuple[PlacedPod, ...] = ()  # all active ones, also those that hold nothing
     shared_cpus: int = 0  # the default CPU set
     pods_max: int = 110
+    # The memory manager's accounts, where nodes hold memory together: how that is spread over them
+    # depends on the past. Empty where it follows from the blocks.
+    accounts: Mapping[int, NodeMemory] = field(default_factory=dict)

@@ -23,7 +23,7 @@ from numalign.core.node_fit import Totals
 from numalign.core.pod import Pod, exclusive_cpus
 from numalign.core.sets import mask_of
 from numalign.core.settings import Settings
-from numalign.core.state import CpuState, MemoryState
+from numalign.core.state import CpuState, MemoryState, NodeMemory
 
 _FRAMES_KEPT_MAX: Final = 512
 _DEVICES_KEPT_MAX: Final = 2_048
@@ -154,6 +154,7 @@ def _rebuilt(placement: PublishedPlacement, known: Mapping[tuple[str, str], Pod]
             pod_sets[uid] = placed.cpus
         memory = _with_memory(frame.host, memory, uid, placed)
         devices = _with_devices(devices, uid, placed)
+    memory = _with_accounts(memory, placement)
     cpu = frame.empty.cpu
     cpu = CpuState(cpu.policy, cpu.shared & ~taken, entries, pod_sets)
     return Rebuilt(frame, HostState(cpu, memory, devices, pods), frozenset(confirmed))
@@ -184,6 +185,24 @@ def _with_memory(host: Host, state: MemoryState, uid: str, placed: PlacedPod) ->
         pod_blocks = {**pod_blocks, uid: placed.memory}
     entries = {**state.entries, uid: own} if own else state.entries
     return MemoryState(state.policy, accounts, entries, pod_blocks)
+
+
+def _with_accounts(state: MemoryState, placement: PublishedPlacement) -> MemoryState:
+    """The state with the published accounts, as far as they are those of the same blocks."""
+    accounts = placement.accounts
+    if not accounts or _account_sums(accounts) != _account_sums(state.machine):
+        return state
+    return MemoryState(state.policy, accounts, state.entries, state.pod_blocks)
+
+
+def _account_sums(accounts: Mapping[int, NodeMemory]) -> tuple[object, object]:
+    """What blocks alone decide. Not who is grouped with whom: the kubelet loses that at times."""
+    counts = {i: (n.assignments, sorted(n.tables)) for i, n in accounts.items()}
+    given: dict[str, int] = {}
+    for node in accounts.values():
+        for kind, table in node.tables.items():
+            given[kind] = given.get(kind, 0) + table.reserved
+    return counts, given
 
 
 def _with_devices(state: DeviceState, uid: str, placed: PlacedPod) -> DeviceState:
