@@ -39,6 +39,11 @@ class UnavailableError(Exception):
     """Why there can be no containerd here, in one line."""
 
 
+def asked_suites() -> list[str]:
+    """The suites that tests take: those in the variable SUITE, by default the newest."""
+    return os.environ.get("SUITE", SUITES[0]).split(",")
+
+
 def needed(fetch: Callable[[], Path]) -> Path:
     """The fetched files; the calling test is skipped where they cannot be had or run."""
     if os.geteuid() != 0:

@@ -22,6 +22,7 @@ from numalign.adapters import cri_logs
 from numalign.adapters.cgroups import Placing
 from numalign.adapters.cri_client import CriClient
 from numalign.adapters.cri_groups import PodGroups
+from numalign.adapters.cri_images import Images
 from numalign.adapters.cri_watch import RETRY_SECONDS, RETRY_SECONDS_MAX, Watch
 from numalign.adapters.process_values import Drift, DriftKind, Exited, Expected, Running
 from numalign.core.cgroup_values import Limits
@@ -31,7 +32,6 @@ from numalign.core.sets import parse_list
 from numalign.wire import cri as wire
 from numalign.wire.cri_values import (
     ContainerSpec,
-    ImageFound,
     Listed,
     PullPolicy,
     Report,
@@ -44,8 +44,7 @@ from numalign.wire.cri_values import (
 OWNER: Final = "numalign.io/agent"
 LOST_CODE: Final = 137  # nobody is left who knows how it ended: as after a kill
 OOM_KILLED: Final = "OOMKilled"  # the runtimes' reason
-PULLS_MAX: Final = 2  # at the same time
-STARTS_MAX: Final = 8
+STARTS_MAX: Final = 8  # at the same time
 MOVES_MAX: Final = 16
 
 Key = tuple[str, str]  # pod uid, container
@@ -105,7 +104,7 @@ class CriRuntime:
         self._known: dict[Key, _Known] = {}
         self._exits: asyncio.Queue[Exited] = asyncio.Queue()
         self._watch = Watch(client, self._looked)
-        self._pulls = asyncio.Semaphore(PULLS_MAX)
+        self._images = Images(client)
         self._starts = asyncio.Semaphore(STARTS_MAX)
         self._moves = asyncio.Semaphore(MOVES_MAX)
         self._pods: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -127,7 +126,7 @@ class CriRuntime:
         known = _Known(order.container.attempt, wanted)
         self._known[order.key] = known
         try:
-            image_id = await self._image(order, known)
+            image_id = await self._images.ready(order.container, order.pull, known.stopping)
             if (leaving := self._leaving.get(uid)) is not None:
                 await asyncio.shield(leaving)  # an earlier pod of the same uid
             async with self._starts:
@@ -142,43 +141,6 @@ class CriRuntime:
             raise
         self._watch.hint()
         return running, known.id
-
-    async def _image(self, order: Order, known: _Known) -> str:
-        """The id of the image, fetched if that is wanted; nobody waits once it shall stop."""
-        image = order.container.image
-        if not image:
-            raise PostponedError("found no image, expected one", reason="InvalidImageName")
-        found = await self.client.image(image)
-        if order.pull is PullPolicy.ALWAYS or (
-            found is None and order.pull is PullPolicy.IF_MISSING
-        ):
-            pulling = asyncio.create_task(self._pulled(image))
-            stopping = asyncio.create_task(known.stopping.wait())
-            try:
-                await asyncio.wait({pulling, stopping}, return_when=asyncio.FIRST_COMPLETED)
-                if not pulling.done():
-                    raise PeerError("it was stopped while its image was being pulled")
-                found = pulling.result()
-            finally:
-                for task in (pulling, stopping):
-                    task.cancel()
-                await asyncio.gather(pulling, stopping, return_exceptions=True)
-        if found is None:
-            raise PostponedError(
-                f"the image {image} is not there, and its imagePullPolicy is Never",
-                reason="ErrImageNeverPull",
-            )
-        _check_user(order.container, found)
-        return found.id
-
-    async def _pulled(self, image: str) -> ImageFound:
-        async with self._pulls:
-            try:
-                reference = await self.client.pull(image)
-                return await self.client.image(image) or ImageFound(reference)
-            except PeerError as error:
-                text = f"failed to pull the image {image}: {error}"
-                raise PostponedError(text, reason="ErrImagePull") from error
 
     async def _started(self, order: Order, known: _Known, image_id: str) -> Running:
         uid, name = order.key
@@ -465,17 +427,6 @@ class CriRuntime:
         with suppress(asyncio.CancelledError):
             await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.client.close()
-
-
-def _check_user(spec: ContainerSpec, image: ImageFound) -> None:
-    security = spec.security
-    is_root = image.is_root if security.user is None else security.user == 0
-    if security.must_not_be_root and is_root is not False:
-        who = "root" if is_root else f"{image.user_name!r}, which may be root"
-        raise PostponedError(
-            f"runAsNonRoot is set, but it would run as {who}; set runAsUser to a number",
-            reason="CreateContainerConfigError",
-        )
 
 
 def _exited(key: Key, attempt: int, report: Report | None) -> Exited:
