@@ -34,13 +34,18 @@ def answer(
     situation: Situation, case: Case, *, going: Going, search: bool = True
 ) -> dict[str, Any]:
     """The explanation of one decision with costs or changes, as plain values."""
+    found = answer_without_costs(case, going=going, search=search)
+    if isinstance(case.verdict, Admitted):
+        found["costs"] = costs(situation, case, case.verdict)
+    return found
+
+
+def answer_without_costs(case: Case, *, going: Going, search: bool = True) -> dict[str, Any]:
+    """The same where the machine is known only as the kubelet sees it."""
     explanation = explain(case)
     found = explain_view.as_data(explanation)
     found["map"] = explain_view.map_data(case)
-    if isinstance(case.verdict, Admitted):
-        found["costs"] = costs(situation, case, case.verdict)
-        return found
-    if search:
+    if search and not isinstance(case.verdict, Admitted):
         steps = Search(case, explanation, going=going)
         listed = sorted(changes(steps), key=lambda change: change.rank)
         found["changes"] = [explain_view.change_data(c) for c in listed[:SHOWN_MAX]]
