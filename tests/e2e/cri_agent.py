@@ -32,6 +32,8 @@ kubeletConfig: {path}
 class CriAgent(AgentProcess):
     """``numalign agent --runtime cri``; what it started in the runtime is removed at the end."""
 
+    wait_seconds = 90.0  # a pod is some processes of containerd's too
+
     def __init__(self, runtime, *, reconciles=False):
         arguments = ["--runtime", "cri", "--cri-socket", f"unix://{runtime.socket}"]
         super().__init__(config="", arguments=arguments)

@@ -22,6 +22,8 @@ WAIT_SECONDS = 30.0
 class AgentProcess:
     """``numalign agent`` with its own directories. Everything it started is ended at the end."""
 
+    wait_seconds = WAIT_SECONDS
+
     def __init__(self, *, config=None, arguments=()):
         # Unix socket paths are short, so the directory is not below pytest's.
         self.root = Path(tempfile.mkdtemp(prefix="na-"))
@@ -85,12 +87,12 @@ class AgentProcess:
         return None if pod is None else pod["status"].get("phase")
 
     def until(self, condition, what):
-        end = time.monotonic() + WAIT_SECONDS
+        end = time.monotonic() + self.wait_seconds
         while time.monotonic() < end:
             if condition():
                 return
             time.sleep(0.05)
-        raise AssertionError(f"waited {WAIT_SECONDS:g} s for {what}; {self.said()[-2000:]}")
+        raise AssertionError(f"waited {self.wait_seconds:g} s for {what}; {self.said()[-2000:]}")
 
     def until_phase(self, name, phase):
         self.until(lambda: self.phase(name) == phase, f"{name} to be {phase}")
