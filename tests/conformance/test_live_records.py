@@ -165,6 +165,12 @@ def test_a_pod_that_ran_to_its_end_holds_nothing(one):
     assert live(one)
 
 
+def test_a_configuration_with_which_we_would_not_start_is_a_difference(one):
+    one["config"]["reservedMemory"] = []
+    [found] = live(one)
+    assert found.startswith("refused to start: ")
+
+
 def test_an_unknown_step_or_version_gets_one_clear_line(one):
     one["steps"] = [{"explode": 1}]
     with pytest.raises(WireError, match=r"found one with \['explode'\], expected apply"):

@@ -113,12 +113,17 @@ def pods() -> dict[str, dict[str, Any]]:
     return {item["metadata"]["uid"]: item for item in items}
 
 
-def apply(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Gives the agent a manifest and waits until the pod runs or was refused."""
-    meta = manifest["metadata"]
-    new = MANIFESTS / f".{meta['name']}"
+def submit(manifest: Mapping[str, Any]) -> None:
+    """Gives the agent a manifest."""
+    name = manifest["metadata"]["name"]
+    new = MANIFESTS / f".{name}"
     new.write_text(json.dumps(manifest))
-    new.rename(MANIFESTS / f"{meta['name']}.json")
+    new.rename(MANIFESTS / f"{name}.json")
+
+
+def decided(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Waits until a pod runs or was refused, and says how it is."""
+    meta = manifest["metadata"]
     found: dict[str, Any] = {}
 
     def is_settled() -> bool:
@@ -198,4 +203,4 @@ def pod_resources(which: str) -> Any:
     from numalign.adapters.podresources_client import asked
 
     place = STATE if which == "agent" else ROOT
-    return msgspec.to_builtins(asked(place / "pod-resources" / "kubelet.sock"))
+    return msgspec.to_builtins(asked(place / "pod-resources" / "kubelet.sock", SECONDS_MAX))

@@ -19,7 +19,13 @@ from numalign.conformance.live_cgroups import cgroup_differences
 from numalign.conformance.reading import Json
 from numalign.core import devices, host, node_fit
 from numalign.core.cgroup_values import QuotaRule
-from numalign.core.errors import CorruptCheckpointError, WireError
+from numalign.core.errors import (
+    ConfigError,
+    CorruptCheckpointError,
+    DiscoveryError,
+    StartError,
+    WireError,
+)
 from numalign.core.host import HostState
 from numalign.core.machine_info import machine_info
 from numalign.core.pod import Pod, qos_class
@@ -42,7 +48,10 @@ _VERSION: Final = re.compile(r"v?(\d+\.\d+)(\..*)?")
 
 def live(record: Json) -> list[str]:
     """The differences between a live record and ours, with the step of each."""
-    replay = _Live(record)
+    try:
+        replay = _Live(record)
+    except (StartError, ConfigError, DiscoveryError) as error:
+        return [f"refused to start: {error}; expected a start"]
     differences: list[str] = []
     for number, step in enumerate(record["steps"]):
         found = list(replay.step(step))
