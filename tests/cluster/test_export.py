@@ -17,6 +17,7 @@ from tests.packaging.manifests import NAMESPACE
 from numalign.core.sets import CpuSet
 from numalign.wire import nrt
 from numalign.wire.known_pods import known_pod
+from numalign.wire.kubelet_document import document_of
 
 pytestmark = pytest.mark.e2e
 HOST = "export-host"
@@ -160,3 +161,43 @@ def test_it_prints_instead_of_publishing_without_any_cluster(host):
     assert done.returncode == 0, done.stderr
     found = nrt.read_yaml(done.stdout.encode())
     assert found.topology == host.host.topology()
+
+
+def test_our_agent_can_be_asked_as_well_as_a_kubelet(tmp_path, until):
+    config = tmp_path / "config.yaml"
+    config.write_text(json.dumps(document_of(HostPlan("a", SHAPE).config())))
+    pods = tmp_path / "pods"
+    pods.mkdir()
+    manifest = json.loads(work.pod("web", cpu="3"))
+    manifest["spec"]["containers"][0]["command"] = ["sleep", "60"]
+    (pods / "web.yaml").write_text(json.dumps(manifest))
+    state = tmp_path / "state"
+    options = [
+        "--runtime=none",
+        f"--config={config}",
+        f"--pods={pods}",
+        f"--machine={SHAPE}",
+        f"--state-dir={state}",
+    ]
+    with running(tmp_path, "agent", *options):
+        socket = state / "pod-resources" / "kubelet.sock"
+        until(socket.exists)
+
+        def published():
+            done = oneshot(
+                "--no-publish",
+                "--host-name=a",
+                f"--machine={SHAPE}",
+                f"--pod-resources={socket}",
+                f"--kubelet-config={config}",
+                f"--state={state}",
+            )
+            assert done.returncode == 0, done.stderr
+            return nrt.read_yaml(done.stdout.encode()).topology
+
+        until(lambda: published().placement.pods)
+        found = published()
+    (pod,) = found.placement.pods
+    assert CpuSet(pod.containers[0].cpus) == CpuSet.parse("1-3")
+    assert CpuSet(found.placement.shared_cpus) == CpuSet.parse("0,4-15")
+    assert found.zones[0].resources[0].available.value() == 4
