@@ -117,7 +117,8 @@ def run(*, seconds: float) -> None:
 
 
 def _deciding(agent: Measured, seconds: float) -> None:
-    print(f"  start, empty                     {agent.start():.2f} s")
+    start = agent.start()
+    print(f"  start, empty                     {start:.2f} s, {agent.cpu_seconds():.2f} s of CPU")
     print(f"  memory, empty                    {agent.megabytes():.0f} MB (target under 90 MB)")
     with agent.client() as client:
         for number in range(STANDING):
@@ -136,7 +137,10 @@ def _deciding(agent: Measured, seconds: float) -> None:
     print(f"  memory, with {STANDING_AT_START} pods            {agent.megabytes():.0f} MB")
     agent.stop()
     start = agent.start()
-    print(f"  start with {STANDING_AT_START} pods in the state   {start:.2f} s (target under 2 s)")
+    print(
+        f"  start with {STANDING_AT_START} pods in the state   {start:.2f} s, "
+        f"{agent.cpu_seconds():.2f} s of CPU (target under 2 s)"
+    )
 
 
 def _running(agent: Measured, seconds: float) -> None:
