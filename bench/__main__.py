@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import agent, core, discovery, explain, go_peer
+from bench import agent, core, discovery, explain, go_peer, scheduler
 
 
 def main() -> int:
@@ -17,6 +17,7 @@ def main() -> int:
     seconds = 0.1 if options.quick else 1.0
     go = {} if options.no_go else go_peer.minima(seconds)
     missed = core.run(seconds=seconds, go=go)
+    missed += scheduler.run(seconds=seconds)
     discovery.run()
     missed += explain.run()
     agent.run(seconds=seconds)

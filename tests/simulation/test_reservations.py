@@ -26,10 +26,11 @@ def shape(rng):
 class Run:
     """One cluster, its hosts, and what is on the way between them."""
 
-    def __init__(self, seed, *, with_placement=True, foreign=0.0):
+    def __init__(self, seed, *, with_placement=True, foreign=0.0, is_patient=False):
         self.rng = Random(seed)
         rng = self.rng
-        self.cluster = Cluster(pack=rng.choice([None, *Packing]))
+        self.cluster = Cluster(pack=rng.choice([None, *Packing]), is_patient=is_patient)
+        self.is_silent = is_patient  # whether pods end unheard of
         self.foreign = foreign
         self.kubelets = {
             f"host-{i}": a_kubelet(rng, f"host-{i}", with_placement=with_placement)
@@ -94,13 +95,16 @@ class Run:
             self.cluster.pod_gone(name, uid)
 
     def finish(self, kubelet):
-        """A pod ends on its host, which the scheduler hears of later."""
+        """A pod ends on its host, which the scheduler hears of at once or later."""
         running = [uid for uid in kubelet.state.pods if self.where.get(uid) == kubelet.name]
         if running:
             uid = self.rng.choice(running)
             kubelet.end(uid)
             del self.where[uid]
-            self.told_gone.append((kubelet.name, uid))
+            if self.is_silent:
+                self.told_gone.append((kubelet.name, uid))
+            else:
+                self.cluster.pod_gone(kubelet.name, uid)
 
     def refused(self):
         return [
@@ -110,9 +114,10 @@ class Run:
         ]
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_no_host_refuses_a_pod_that_the_core_has_placed(seed):
-    run = Run(seed)
+@pytest.mark.parametrize("is_patient", [False, True])
+@pytest.mark.parametrize("seed", range(25))
+def test_no_host_refuses_a_pod_that_the_core_has_placed(seed, is_patient):
+    run = Run(seed, is_patient=is_patient)
     for _ in range(STEPS):
         run.step()
         assert not run.refused()

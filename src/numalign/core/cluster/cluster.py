@@ -37,24 +37,21 @@ from numalign.core.cluster.refusals import Refusal
 from numalign.core.cluster.zones import SINGLE_NUMA_NODE, HostTopology
 from numalign.core.decisions import Admitted
 from numalign.core.host import HostState
-from numalign.core.pod import Pod
+from numalign.core.pod import Pod, is_memory_type
 from numalign.core.situation import verdict_on
 
-# Hosts are tried best first, so a few that take the pod are enough to choose among.
-ENOUGH_MAX: Final = 8
+# How many hosts that take a pod are looked for before the best of them is chosen. A kube-scheduler
+# looks for at least 100 because it scores after it filters; here hosts are tried best first. With a
+# packing the order in which they are tried is only a guess, so more are compared.
+ENOUGH: Final = 8
+ENOUGH_TO_PACK: Final = 32
 _FIRST_TRIED: Final = 256
 _SHAPES_KEPT_MAX: Final = 64
-_NO_STRATEGY: Final = Strategy.LEAST_ALLOCATED
-
-
-def enough_hosts(count: int) -> int:
-    """How many hosts that take a pod are looked for among so many.
-
-    A kube-scheduler looks for 5 to 50 per cent of them because it scores after it filters. Here
-    the scores are known before, so that share is a bound and not the aim.
-    """
-    share = max(5, 50 - count // 125)
-    return min(ENOUGH_MAX, max(1, count * share // 100))
+_HOPELESS_KEPT_MAX: Final = 1_024
+_GUESSES: Final[Mapping[Packing, Strategy]] = {
+    Packing.KEEP_WHOLE: Strategy.MOST_ALLOCATED,
+    Packing.SPREAD: Strategy.LEAST_ALLOCATED,
+}
 
 
 @dataclass(slots=True)
@@ -92,13 +89,18 @@ class Cluster:
         self,
         *,
         is_exact: bool = True,
-        strategy: Strategy = _NO_STRATEGY,
+        strategy: Strategy = Strategy.LEAST_ALLOCATED,
         weights: Weights | None = None,
         pack: Packing | None = None,
+        is_patient: bool = False,
     ) -> None:
+        """With ``is_patient`` a host gets no pod that its managers place while another one is not
+        published. Then not even a pod that ends unheard of in between can lead to a refusal."""
+        self._is_patient = is_patient
         self._is_exact = is_exact
         self._packing = pack
-        self._strategy = strategy
+        self._enough = ENOUGH if pack is None else ENOUGH_TO_PACK
+        strategy = strategy if pack is None else _GUESSES[pack]
         self._hosts: dict[str, _Known] = {}
         self._columns = Columns()
         self._evaluator = Evaluator(self._columns, strategy, weights or {})
@@ -154,6 +156,9 @@ class Cluster:
         known = self._known(host)
         before = known.pods.get(pod.uid)
         known.pods[pod.uid] = pod
+        # A pod whose bind failed may come again, under the same uid.
+        known.gone.discard(pod.uid)
+        known.ghosts.pop(pod.uid, None)
         if before is not None:
             if shape_of(before) == shape_of(pod):
                 return
@@ -255,7 +260,6 @@ class Cluster:
         """The best host that would take the pod, among those allowed."""
         need = need_of(pod)
         evaluation = self._evaluator.evaluated(need)
-        enough = enough_hosts(len(self._columns))
         best: tuple[int, str] | None = None
         count = 0
         for slot in self._in_order(evaluation):
@@ -272,7 +276,7 @@ class Cluster:
             if best is None or score > best[0]:
                 best = (score, record.name)
             count += 1
-            if count >= enough:
+            if count >= self._enough:
                 break
         return None if best is None else best[1]
 
@@ -319,7 +323,7 @@ class Cluster:
         if self._packing is not None:
             score = judged.packed
         # A host that would take the pod apart comes after every host that would not.
-        return score if judged.is_aligned else score // 4
+        return 50 + score // 2 if judged.is_aligned else score // 4
 
     def _judged(self, known: _Known, pod: Pod) -> _Judged:
         shape = shape_of(pod)
@@ -333,6 +337,8 @@ class Cluster:
     def _judge(self, known: _Known, pod: Pod, shape: Shape) -> _Judged:
         assert known.ledger is not None, "only hosts with a placement are asked exactly"
         book = known.ledger
+        if self._is_patient and ledger.is_waiting_for(book, pod):
+            return _Judged(refusals.exact(book, pod, None, is_hopeless=False))
         verdict, after = ledger.checked(book, pod)
         if not isinstance(verdict, Admitted):
             is_hopeless = verdict is not None and self._is_hopeless(book, pod, shape)
@@ -348,7 +354,7 @@ class Cluster:
     def _is_hopeless(self, book: Ledger, pod: Pod, shape: Shape) -> bool:
         key = (id(book.frame), shape)
         if key not in self._hopeless:
-            if len(self._hopeless) > 1_024:
+            if len(self._hopeless) > _HOPELESS_KEPT_MAX:
                 self._hopeless.clear()
             frame = book.frame
             _, verdict = verdict_on(frame.host, frame.empty, frame.totals, pod)
@@ -361,8 +367,13 @@ def _exact_record(record: HostRecord, book: Ledger) -> HostRecord:
     states = book.states
     free = [free_by_node(book.frame, state) for state in states or book.bases[:1]]
     costs = {zone.node: zone.costs for zone in record.zones or ()}
+    # Memory that no manager binds to a node is there for every node.
+    shared = {
+        name: amount * NANOS for name, amount in book.frame.totals.items() if is_memory_type(name)
+    }
     zones = tuple(
-        ZoneRecord(node, _least(free, node), costs.get(node, {})) for node in sorted(free[0])
+        ZoneRecord(node, shared | _least(free, node), costs.get(node, {}))
+        for node in sorted(free[0])
     )
     # Whatever the policy: a host that could hold the pod in one node is the first to be asked.
     config = replace(

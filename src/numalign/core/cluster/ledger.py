@@ -130,6 +130,12 @@ def went(ledger: Ledger, uid: str) -> Ledger:
     return _told(replace(ledger, bases=bases, gone=ledger.gone | {uid}))
 
 
+def is_waiting_for(ledger: Ledger, pod: Pod) -> bool:
+    """Whether another pod that the managers place is not published, and this one is such a pod."""
+    frame = ledger.frame
+    return _is_placed(frame, pod) and any(_is_placed(frame, other) for other in ledger.pending)
+
+
 def with_bases(ledger: Ledger, bases: tuple[HostState, ...], pending: tuple[Pod, ...]) -> Ledger:
     """A ledger of the same host that starts from other states: a what-if."""
     return _told(replace(ledger, bases=bases, pending=pending))

@@ -1,0 +1,268 @@
+"""Which host a pod gets: the common rules, exact answers, reservations, and the words."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from tests.core import hosts
+from tests.core.cluster.kubelets import Kubelet, a_kubelet, a_pod, placement_of
+
+from numalign.core import host
+from numalign.core.cluster.cluster import Cluster
+from numalign.core.cluster.constraints import HostFacts
+from numalign.core.cluster.match import Strategy
+from numalign.core.cluster.packing import Packing, score
+from numalign.core.cluster.rebuild import rebuilt
+from numalign.core.cluster.refusals import UNCONFIRMED, Refusal, summary
+from numalign.core.cluster.zones import Attribute, HostTopology
+from numalign.core.pod import Container, Pod, Qos
+
+
+def anywhere(_name):
+    return True
+
+
+def kubelet(name="w0", policy="restricted", *, nodes=2, scope="container", **options):
+    """Nodes with 4 CPUs each; CPU 0 is reserved."""
+    info = hosts.machine(nodes, 4, 1)
+    return Kubelet(
+        name, host.build(hosts.settings(policy, scope=scope, memory=False), info), {}, **options
+    )
+
+
+def cluster_of(*kubelets, **options):
+    cluster = Cluster(**options)
+    for one in kubelets:
+        cluster.host_changed(one.facts())
+        published(cluster, one)
+    return cluster
+
+
+def published(cluster, one):
+    one.publish()
+    cluster.topology_changed(one.published[-1])
+
+
+def placed(cluster, pod):
+    name = cluster.choose(pod, anywhere)
+    if name is not None:
+        cluster.pod_placed(name, pod)
+    return name
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_host_is_rebuilt_as_it_is(seed):
+    rng = Random(seed)
+    one = a_kubelet(rng, "w0")
+    for number in range(6):
+        sizes = (rng.randrange(1, 4), rng.randrange(1, 4), 0)
+        init = [sizes] if rng.random() < 0.3 else []
+        one.inbox.append(("came", a_pod(f"p{number}", sizes, init=init)))
+    one.work(10)
+    one.end("p0")
+    one.state = host.cleaned(one.built, one.state)
+    placement = placement_of(one.built, one.state, one.found)
+    found = rebuilt(placement, one.state.pods.values())
+    assert found.confirmed == one.state.pods.keys()
+    state = found.state
+    assert (state.cpu.shared, state.cpu.entries) == (one.state.cpu.shared, one.state.cpu.entries)
+    assert state.memory.machine == one.state.memory.machine
+    assert state.memory.entries == one.state.memory.entries
+    assert state.devices.in_use == {
+        name: ids for name, ids in one.state.devices.in_use.items() if ids
+    }
+    assert state.pods == one.state.pods
+
+
+def test_hosts_with_the_same_machine_share_their_managers():
+    one, two = kubelet("a"), kubelet("b")
+    found = [rebuilt(placement_of(k.built, k.state, {}), []) for k in (one, two)]
+    assert found[0].frame is found[1].frame
+
+
+def test_a_pod_that_is_listed_without_its_cpus_is_not_confirmed():
+    one = kubelet()
+    pod = a_pod("p", (2, 1, 0))
+    listed = replace(one.state, pods={"p": pod})
+    found = rebuilt(placement_of(one.built, listed, {}), [pod])
+    assert found.confirmed == frozenset()
+    assert not found.state.pods
+
+
+def test_a_placement_that_makes_no_sense_is_not_used():
+    one = kubelet()
+    placement = placement_of(one.built, one.state, {})
+    broken = replace(placement, settings=replace(placement.settings, topology_policy="strict"))
+    assert rebuilt(broken, []) is None
+
+
+def test_restricted_hosts_are_asked_exactly_where_the_common_rules_pass_them():
+    pod = a_pod("p", (4, 1, 0))
+    full = kubelet()  # node 0 has 3 CPUs left, node 1 has 4
+    assert cluster_of(full).choose(pod, anywhere) == "w0"
+    full.inbox.append(("came", a_pod("other", (2, 1, 0))))
+    full.inbox.append(("came", a_pod("third", (2, 1, 0))))
+    full.work(2)
+    assert cluster_of(full).choose(pod, anywhere) is None
+    assert cluster_of(full, is_exact=False).choose(pod, anywhere) == "w0"
+
+
+def test_a_pod_that_was_placed_counts_before_the_host_publishes_it():
+    one = kubelet(policy="single-numa-node")
+    cluster = cluster_of(one)
+    names = [placed(cluster, a_pod(f"p{i}", (3, 1, 0))) for i in range(3)]
+    assert names == ["w0", "w0", None]
+    cluster.pod_gone("w0", "p0")
+    cluster.pod_gone("w0", "p1")
+    assert placed(cluster, a_pod("p3", (3, 1, 0))) == "w0"
+
+
+def test_a_pod_of_somebody_else_counts_too():
+    one = kubelet(policy="single-numa-node")
+    cluster = cluster_of(one)
+    for i in range(2):
+        cluster.pod_placed("w0", a_pod(f"f{i}", (3, 1, 0)))
+    assert cluster.choose(a_pod("p", (3, 1, 0)), anywhere) is None
+
+
+def test_what_the_host_publishes_takes_the_place_of_the_reservation():
+    one = kubelet(policy="single-numa-node")
+    cluster = cluster_of(one)
+    pod = a_pod("p", (3, 1, 0))
+    assert placed(cluster, pod) == "w0"
+    one.inbox.append(("came", pod))
+    one.work(1)
+    published(cluster, one)
+    (state,) = cluster.states("w0")
+    assert state.cpu.entries == one.state.cpu.entries
+    assert placed(cluster, a_pod("q", (3, 1, 0))) == "w0"
+    assert cluster.choose(a_pod("r", (3, 1, 0)), anywhere) is None
+
+
+def test_a_patient_scheduler_waits_until_the_last_pod_is_published():
+    one = kubelet(policy="single-numa-node")
+    cluster = cluster_of(one, is_patient=True)
+    assert placed(cluster, a_pod("a", (2, 1, 0))) == "w0"
+    assert cluster.refusal(a_pod("b", (4, 1, 0)), "w0") == Refusal(UNCONFIRMED)
+    one.inbox.append(("came", a_pod("a", (2, 1, 0))))
+    one.work(1)
+    published(cluster, one)
+    assert placed(cluster, a_pod("b", (4, 1, 0))) == "w0"
+
+
+def test_a_pod_is_not_placed_where_another_one_would_pay_for_it():
+    # 3 and 4 CPUs are free. The large pod is on its way to node 1. A small one would go to node
+    # 0 after it, but before it as well, so it is safe; one of 2 CPUs and 2 of 1 are not, since
+    # in another order the third of them lands on node 1.
+    one = kubelet(policy="single-numa-node")
+    cluster = cluster_of(one)
+    assert placed(cluster, a_pod("large", (4, 1, 0))) == "w0"
+    assert placed(cluster, a_pod("small", (2, 1, 0))) == "w0"
+    assert cluster.refusal(a_pod("next", (2, 1, 0)), "w0") is not None
+    assert placed(cluster, a_pod("tiny", (1, 1, 0))) == "w0"
+
+
+def test_pods_that_own_nothing_never_wait():
+    one = kubelet()
+    cluster = cluster_of(one, is_patient=True)
+    assert placed(cluster, a_pod("a", (2, 1, 0))) == "w0"
+    assert cluster.choose(Pod("b", "b", "default", containers=(Container("c"),)), anywhere) == "w0"
+
+
+def test_a_host_without_a_placement_is_reserved_on_every_node_until_its_fingerprint_tells():
+    one = kubelet(policy="single-numa-node", with_placement=False, nodes=1)
+    cluster = cluster_of(one)
+    pod = a_pod("p", (2, 1, 0))
+    assert placed(cluster, pod) is None  # no zone lists memory
+    slim = Pod("p", "p", "default", containers=(Container("c", *[hosts.resources(cpu=2)] * 2),))
+    slim = replace(slim, qos=Qos.GUARANTEED)
+    assert placed(cluster, slim) == "w0"
+    other = replace(slim, uid="q", name="q")
+    assert cluster.choose(other, anywhere) is None
+    published(cluster, one)  # taken before the pod came
+    assert cluster.choose(other, anywhere) is None
+    cluster.pod_gone("w0", "p")
+    assert cluster.choose(other, anywhere) == "w0"
+
+
+def test_hosts_that_are_gone_or_publish_nothing_are_handled():
+    one = kubelet()
+    cluster = cluster_of(one)
+    cluster.topology_gone("w0")
+    assert cluster.choose(a_pod("p", (100, 1, 0)), anywhere) == "w0"  # nothing is known against it
+    cluster.host_gone("w0")
+    assert cluster.choose(a_pod("p", (1, 1, 0)), anywhere) is None
+    assert cluster.refusal(a_pod("p", (1, 1, 0)), "w0") is None
+    cluster.host_changed(HostFacts("w1"))
+    cluster.topology_changed(
+        HostTopology("w1", attributes=(Attribute("topologyManagerPolicy", "single-numa-node"),))
+    )
+    assert cluster.choose(a_pod("p", (1, 1, 0)), anywhere) is None
+
+
+def test_a_host_that_splits_the_pod_comes_last():
+    split, whole = (kubelet(name, "best-effort", nodes=3) for name in "ab")
+    for number, cpus in enumerate((2, 2, 3)):  # leaves 1, 2 and 1
+        split.inbox.append(("came", a_pod(f"x{number}", (cpus, 1, 0))))
+    split.work(3)
+    cluster = cluster_of(split, whole)
+    pod = a_pod("p", (4, 1, 0))
+    assert cluster.choose(pod, anywhere) == "b"
+    assert cluster.choose(pod, lambda name: name == "a") == "a"
+
+
+def test_packing_keeps_whole_nodes_whole():
+    used, empty = kubelet("used"), kubelet("empty")
+    used.inbox.append(("came", a_pod("x", (2, 1, 0))))
+    used.work(1)
+    pod = a_pod("p", (1, 1, 0))
+    assert cluster_of(empty, used, pack=Packing.KEEP_WHOLE).choose(pod, anywhere) == "used"
+    assert cluster_of(used, empty, pack=Packing.SPREAD).choose(pod, anywhere) == "empty"
+    assert score(Packing.KEEP_WHOLE, [4, 16], [0, 16]) == 100
+    assert score(Packing.KEEP_WHOLE, [4, 16], [4, 12]) < 20
+    assert score(Packing.SPREAD, [4, 16], [0, 16]) == 0
+
+
+def test_victims_make_room():
+    one = kubelet(policy="single-numa-node")
+    cluster = cluster_of(one)
+    for i in range(2):
+        assert placed(cluster, a_pod(f"p{i}", (3, 1, 0))) == "w0"
+    pod = a_pod("p", (3, 1, 0))
+    assert not cluster.fits_without(pod, "w0", [])
+    assert cluster.fits_without(pod, "w0", ["p0"])
+
+
+def test_refusals_name_the_amounts_and_tell_hopeless_ones():
+    one = kubelet(policy="single-numa-node")
+    cluster = cluster_of(one)
+    refused = cluster.refusal(a_pod("p", (6, 1, 0)), "w0")
+    assert refused.text == "too few CPUs in one NUMA node (has 4 of 6 free)"
+    assert refused.is_hopeless
+    assert placed(cluster, a_pod("q", (4, 1, 0))) == "w0"
+    refused = cluster.refusal(a_pod("p", (4, 1, 0)), "w0")
+    assert refused.text == "too few CPUs in all NUMA nodes (has 3 of 4 free)"
+    assert not refused.is_hopeless
+
+
+def test_one_sentence_says_why_no_host_fits():
+    few = "too few CPUs in one NUMA node"
+    found = [
+        *(Refusal(few, resource="cpu", wanted=8_000, found=n) for n in (2_000, 6_000, 5_500)),
+        Refusal("not ready"),
+        Refusal("not ready"),
+        Refusal("too little memory in one NUMA node", resource="memory", wanted=2**31, found=2**30),
+    ]
+    assert summary(6, found) == (
+        "of 6 hosts: 3 too few CPUs in one NUMA node (best has 6 of 8 free), 2 not ready, "
+        "1 too little memory in one NUMA node (has 1Gi of 2Gi free)"
+    )
+    assert summary(0, []) == "there are no hosts"
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_scores_are_those_of_the_common_rules_where_nothing_more_is_known(strategy):
+    one = kubelet(policy="single-numa-node", with_placement=False)
+    cluster = cluster_of(one, strategy=strategy)
+    assert 0 <= cluster.scores(a_pod("p", (1, 1, 0)), ["w0", "unknown"])["w0"] <= 100
+    assert cluster.scores(a_pod("p", (1, 1, 0)), ["unknown"]) == {"unknown": 0}
