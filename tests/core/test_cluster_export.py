@@ -21,10 +21,11 @@ from tests.core.cluster_hosts import (
     report,
 )
 
-from numalign.core.cluster.export import exported, unknown_pods
+from numalign.core.cluster.export import KnownPod, exported, unknown_pods
 from numalign.core.cluster.placement import PlacedContainer
 from numalign.core.devices import Device
 from numalign.core.machine import HugePages
+from numalign.core.pod import Container, Pod, Qos
 from numalign.core.podresources_view import Allocatable, DeviceUse
 from numalign.core.sets import CpuSet, mask_of
 from numalign.core.state import Block, CpuState, MemoryState
@@ -142,6 +143,18 @@ def test_only_guaranteed_pods_and_those_with_devices_count():
 def test_cpus_of_a_pod_without_a_whole_number_of_them_do_not_count():
     odd = {("default", "p1"): known("p1", "1500m")}
     assert amounts(exported(report(P1, pods=odd)), 0, "cpu")[2] == 7
+
+
+def test_a_guaranteed_pod_that_names_no_cpus_counts_with_those_that_it_has():
+    pod = Pod("u", "p1", "default", (), (Container("app"),), qos=Qos.GUARANTEED)
+    pods = {("default", "p1"): KnownPod(pod, "u")}
+    assert amounts(exported(report(P1, pods=pods)), 0, "cpu")[2] == 5
+
+
+def test_memory_of_several_nodes_is_counted_last_whatever_the_pods_are_called():
+    wide = listed("a-wide", (), [Block((0, 1), "memory", 28 * GI)])
+    found = exported(report(wide, P1, P3, pods=None))
+    assert [amounts(found, zone, "memory")[2] for zone in (0, 1)] == [0, 28 * GI]
 
 
 def test_a_device_on_two_nodes_is_offered_and_taken_on_both():

@@ -95,6 +95,7 @@ def spoilt(place, value):
         (spoilt([0, 0, 0, 0], -1), "expected 0 to"),
         (spoilt([0, 0, 1, 0], 0), "each once"),
         (spoilt([0, 0, 0, 1], -5), "expected 0 to"),
+        (spoilt([0, 0, 1, 4, 0, 0], [0, 1]), "found a CPU twice"),
         (spoilt([3, 0, 3, 0, 1], "0-99999999"), "cannot be read"),
         (spoilt([3, 0, 3, 0, 2, 0, 2], -GI), "expected 0 to"),
         (spoilt([1, 10], {"cpu": "-1"}), "expected 0 or more"),
