@@ -44,6 +44,13 @@ class CriAgent(AgentProcess):
         (self.root / "config.yaml").write_text(text)
         self.runtime = runtime
 
+    def __enter__(self):
+        try:
+            return super().__enter__()
+        except BaseException:
+            self.clean_up()
+            raise
+
     def labels(self):
         return {OWNER: owner_of(self.state)}
 

@@ -96,10 +96,10 @@ def _check(agent):
 
 
 def test_an_exit_code_is_known_even_if_the_agent_was_away(agent):
-    agent.apply(pod("a", script="sleep 1; exit 7", restartPolicy="Never"))
+    agent.apply(pod("a", script="sleep 8; exit 7", restartPolicy="Never"))
     agent.until_phase("a", "Running")
     agent.kill()
-    time.sleep(1.5)
+    agent.until(lambda: agent.containers()[0].status is RunStatus.EXITED, "its end")
     agent.start()
     agent.until_phase("a", "Failed")
     assert agent.status("a")["state"]["terminated"]["exitCode"] == 7
@@ -123,17 +123,17 @@ def test_what_no_state_knows_is_removed_and_what_is_others_is_left(agent, runtim
 
 def test_containers_outlive_the_runtime_and_the_agent_hears_of_what_happened(agent, runtime):
     agent.apply(pod("stays", cpu=1, script=FOREVER))
-    agent.apply(pod("ends", script="sleep 3; exit 5", restartPolicy="Never"))
+    agent.apply(pod("ends", script="sleep 15; exit 5", restartPolicy="Never"))
     agent.until_phase("stays", "Running")
     agent.until_phase("ends", "Running")
-    pid = agent.pid("stays")
+    pid, ending = agent.pid("stays"), Path(f"/proc/{agent.pid('ends')}")
     runtime.end(signal.SIGKILL)
     started = time.monotonic()
     agent.apply(pod("waits", script=FOREVER))
     assert agent.request("GET", "/healthz").status_code == 200
     assert time.monotonic() - started < 2, "the agent must not wait for the runtime"
     agent.until(lambda: agent.waiting("waits").get("reason") == "RuntimeUnavailable", "the reason")
-    time.sleep(3)
+    agent.until(lambda: not ending.exists(), "the container to end without its runtime")
     runtime.start()
     agent.until_phase("ends", "Failed")
     # containerd itself may not know the code of what ended without it, and says 255 then.
