@@ -54,9 +54,10 @@ def advise(  # noqa: PLR0913, PLR0917 - one parameter for each option
     ] = False,
     output: Annotated[str, output_option(*FORMATS)] = "table",
 ) -> int:
-    """Try a workload with every policy, scope and option, and recommend the best settings.
+    """Try a workload with every setting of a host, and recommend the best.
 
-    The pods are offered in order to the host as it would be without its present pods. Shown are
+    Every policy, scope and option is tried: the pods are offered in order to the host as it would
+    be without its present pods. Shown are
     pods admitted and aligned (everything of a container on one NUMA node), free CPUs stranded
     beside owned ones on a core, free memory stranded on nodes without free CPUs, and the mean
     distance (an estimate). -o yaml prints the recommended KubeletConfiguration. Exit code 0 if

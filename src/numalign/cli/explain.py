@@ -61,7 +61,7 @@ def explain(  # noqa: PLR0913, PLR0917 - one parameter for each option
     ] = True,
     output: Annotated[str, output_option(*FORMATS)] = "text",
 ) -> int:
-    """Say why pods are admitted or refused, and what would make a refused one fit.
+    """Say why pods are admitted or refused, and what would make them fit.
 
     One sentence first; then the container, resource and NUMA nodes, the hints, the host, and
     changes of the pod or the host that would let it in, smallest first, each of them tried.
