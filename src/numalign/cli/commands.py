@@ -52,12 +52,12 @@ GROUPS: Final[tuple[tuple[str, tuple[Entry, ...]], ...]] = (
             Entry(
                 "explain",
                 "numalign.cli.explain",
-                "Say why pods are admitted or refused, and what would make them fit.",
+                "Say why pods are admitted or refused, and what would help.",
             ),
             Entry(
                 "advise",
                 "numalign.cli.advise",
-                "Try a workload with every setting of a host, and recommend the best.",
+                "Try a workload with all settings of a host; recommend the best.",
             ),
             Entry(
                 "replay",
