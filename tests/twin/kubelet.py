@@ -224,8 +224,11 @@ def _holds_cpus(uid: str) -> bool:
 
 def capture(bundle: str, version: str) -> None:
     """``numalign capture`` with the pods that the kubelet itself lists."""
-    from numalign.cli.main import main  # loaded once, inside
+    from numalign.adapters import podresources_client
+    from numalign.cli.main import main
 
+    # An emulated kubelet may need longer than the command waits for a real one.
+    podresources_client.asked.__defaults__ = (POD_SECONDS_MAX,)
     with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/pods", timeout=20) as answer:
         PODS.write_bytes(answer.read())
     minor = version.rpartition(".")[0]

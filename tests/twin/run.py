@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,10 +19,8 @@ from tests.twin.worker import CALL_SECONDS_MAX, Worker, clock, shown, worker
 
 from numalign.conformance.live import live, version_of
 from numalign.core.settings import Settings
-from numalign.wire.bundle import POD_RESOURCES
 
 AGENT = "tests.twin.agent"
-CAPTURES_MAX = 5
 
 
 @dataclass(slots=True)
@@ -173,13 +170,9 @@ class Twin:
             yield from self._compared(manifest, result)
 
     def _captured(self) -> Path:
-        """A bundle of the host; once more where the kubelet took too long to answer for it."""
+        """A bundle of the host as it is now."""
         bundle = self.worker.guest.share / "host.tar.gz"
-        for _ in range(CAPTURES_MAX):
-            self.worker.call("capture", f"{SHARE}/{bundle.name}", self.worker.version)
-            with tarfile.open(bundle) as content:
-                if POD_RESOURCES in content.getnames():
-                    break
+        self.worker.call("capture", f"{SHARE}/{bundle.name}", self.worker.version)
         return bundle
 
     def _compared(self, manifest: dict[str, Any], theirs: dict[str, Any]) -> Iterator[str]:
