@@ -27,7 +27,7 @@ app = new_app()
     epilog=examples(
         "numalign advise -f workload/",
         "numalign advise -f workload/ --on worker-3.tar.gz --write kubelet.yaml",
-        "numalign advise -f deployment.yaml --on epyc-2s-nps4 --kubelet-config kubelet.yaml",
+        "numalign advise -f deployment.yaml --on xeon-2s",
         "numalign advise -f workload/ --on xeon-2s -o yaml",
     )
 )
@@ -54,14 +54,13 @@ def advise(  # noqa: PLR0913, PLR0917 - one parameter for each option
     ] = False,
     output: Annotated[str, output_option(*FORMATS)] = "table",
 ) -> int:
-    """Try a workload with every setting of a host, and recommend the best.
+    """Try a workload with all settings of a host; recommend the best.
 
     Every policy, scope and option is tried: the pods are offered in order to the host as it would
-    be without its present pods. Shown are
-    pods admitted and aligned (everything of a container on one NUMA node), free CPUs stranded
-    beside owned ones on a core, free memory stranded on nodes without free CPUs, and the mean
-    distance (an estimate). -o yaml prints the recommended KubeletConfiguration. Exit code 0 if
-    all pods fit with it, 1 if not, 2 for bad input.
+    be without its present pods. Shown are pods admitted and aligned (everything of a container on
+    one NUMA node), free CPUs stranded beside owned ones on a core, free memory stranded on nodes
+    without free CPUs, and the mean distance (an estimate). -o yaml prints the recommended
+    KubeletConfiguration. Exit code 0 if all pods fit with it, 1 if not, 2 for bad input.
     """
     from numalign.apps import advising
     from numalign.cli import manifests

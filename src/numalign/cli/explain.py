@@ -25,7 +25,7 @@ app = new_app()
     epilog=examples(
         "numalign explain -f pod.yaml",
         "numalign explain -f pod.yaml --on worker-3.tar.gz",
-        "kubectl numa explain pod db-0 -n shop",
+        "numalign explain pod db-0 -n shop",
         "numalign explain -f pod.yaml -o json | jq '.[0].changes[].text'",
     )
 )
@@ -61,7 +61,7 @@ def explain(  # noqa: PLR0913, PLR0917 - one parameter for each option
     ] = True,
     output: Annotated[str, output_option(*FORMATS)] = "text",
 ) -> int:
-    """Say why pods are admitted or refused, and what would make them fit.
+    """Say why pods are admitted or refused, and what would help.
 
     One sentence first; then the container, resource and NUMA nodes, the hints, the host, and
     changes of the pod or the host that would let it in, smallest first, each of them tried.
