@@ -55,6 +55,10 @@ class PodGroups:
             for mount in self._mounts:
                 cgroup_files.remove(mount / self.tree.parent / pod_group(qos, uid))
 
+    def end(self, uid: str) -> set[int]:
+        """Kills what is still in the groups of a pod; gives the processes that were there."""
+        return set().union(*(self.tree.kill(pod_group(qos, uid)) for qos in Qos))
+
     def uids(self) -> set[str]:
         """The pods that have a group in some hierarchy."""
         found: set[str] = set()

@@ -400,6 +400,9 @@ class CriRuntime:
                 async with self._pods[uid]:
                     for one in await self.client.sandboxes(self._labels_of(uid)):
                         await self._ended_sandbox(one, remove=remove)
+                    if pause > RETRY_SECONDS and (pids := self.groups.end(uid)):
+                        # A sandbox whose making was cut short: the runtime knows nothing of it.
+                        log.warning("left_over_ended", uid=uid, pids=sorted(pids))
                     self.groups.remove(uid)
                 break
             except PeerError as error:
