@@ -189,6 +189,12 @@ def _progress(at: Callable[[], str]) -> Callable[[int, str], None]:
     return lambda number, text: say(f"{at()} {number:2d} {text}")
 
 
+def _write(record: dict[str, Any], place: Path) -> None:
+    place.mkdir(parents=True, exist_ok=True)
+    with gzip.open(place / f"{record['name']}-{record['kubernetes']}.json.gz", "wt") as stream:
+        json.dump(record, stream)
+
+
 def twinned(
     configuration: Configuration,
     version: str,
@@ -208,15 +214,14 @@ def twinned(
             twin.start_agent()
             say(f"{at()} the agent runs")
         watch = _progress(at)
-        twin.steps(steps, watch)
-        if has_agent:
-            twin.hand_over(watch)
+        try:
+            twin.steps(steps, watch)
+            if has_agent:
+                twin.hand_over(watch)
+        finally:
+            if record_to is not None:  # also what there is of a run that broke off
+                _write(twin.record, record_to)
     report.differences += [f"replay: {text}" for text in live(twin.record)]
     report.seconds = float(at().split()[0])
-    if record_to is not None:
-        record_to.parent.mkdir(parents=True, exist_ok=True)
-        name = f"{configuration.name}-{version}.json.gz"
-        with gzip.open(record_to / name, "wt") as stream:
-            json.dump(twin.record, stream)
     say(report.line)
     return report
