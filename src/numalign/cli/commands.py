@@ -62,7 +62,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Entry, ...]], ...]] = (
             Entry(
                 "replay",
                 "numalign.cli.replay",
-                "Take up a host's state files as its kubelet would after a restart.",
+                "Say whether a kubelet would start again with its state files.",
             ),
             Entry("diff", "numalign.cli.diff", "Show what has changed between two captures."),
         ),
@@ -124,17 +124,17 @@ GROUPS: Final[tuple[tuple[str, tuple[Entry, ...]], ...]] = (
             Entry(
                 "pods",
                 "numalign.cli.pods",
-                "Show on which CPUs, NUMA nodes and devices the containers of a cluster are.",
+                "Show where the containers of a cluster sit.",
             ),
             Entry(
                 "fit",
                 "numalign.cli.fit",
-                "Say which hosts of a cluster would take a pod now, and why the others would not.",
+                "Say which hosts of a cluster would take a pod, and why not.",
             ),
             Entry(
                 "redeploy",
                 "numalign.cli.redeploy",
-                "Clean up after pods that a kubelet refused, and end the storm of new ones.",
+                "Clean up after pods that kubelets refused, and end the storm.",
             ),
         ),
     ),

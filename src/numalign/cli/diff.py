@@ -31,9 +31,9 @@ def diff(
     b: Annotated[str, typer.Argument(metavar="B", help="The later one.")],
     output: Annotated[str, output_option(*FORMATS)] = "lines",
 ) -> int:
-    """Show what is different in B: pods that came, went or moved, the shared pool, the rest.
+    """Show what has changed between two captures.
 
-    Exit code 0 if nothing differs, 1 if something does, 2 for bad input.
+    That is: pods that came, went or moved, the shared pool, configuration and machine. Exit code 0 if nothing differs, 1 if something does, 2 for bad input.
     """
     from numalign.apps.situations import differences, situation
 

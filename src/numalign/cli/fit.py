@@ -23,7 +23,7 @@ app = new_app()
     epilog=examples(
         "numalign fit -f pod.yaml",
         "numalign fit -f deployment.yaml --level upstream",
-        "kubectl numa fit -f pod.yaml -o json",
+        "numalign fit -f pod.yaml -o json",
     )
 )
 def fit(
@@ -38,7 +38,7 @@ def fit(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> int:
-    """Say which hosts of a cluster would take a pod now, and why the others would not.
+    """Say which hosts of a cluster would take a pod, and why not.
 
     The exit code is 1 if no host would take one of the pods.
     """

@@ -22,7 +22,7 @@ app = new_app()
     epilog=examples(
         "numalign hosts",
         "numalign hosts worker-0 worker-1",
-        "kubectl numa hosts --context production -o json",
+        "numalign hosts --context production -o json",
     )
 )
 def hosts(

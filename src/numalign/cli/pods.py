@@ -21,7 +21,7 @@ app = new_app()
     epilog=examples(
         "numalign pods -A",
         "numalign pods -n database",
-        "kubectl numa pods -A -o json",
+        "numalign pods -A -o json",
     )
 )
 def pods(
@@ -36,7 +36,7 @@ def pods(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Show on which CPUs, NUMA nodes and devices the containers of a cluster are.
+    """Show where the containers of a cluster sit.
 
     This is what hosts with 'numalign export' have published last. Containers without CPUs of their
     own share those that nobody has.

@@ -95,7 +95,7 @@ def redeploy(  # noqa: PLR0913, PLR0917 - one parameter for each option
         typer.Option("--listen", help="Where /metrics, /healthz and /readyz are; '' for nowhere."),
     ] = LISTEN_DEFAULT,
 ) -> None:
-    """Clean up after pods that a kubelet refused, and end the storm of new ones.
+    """Clean up after pods that kubelets refused, and end the storm.
 
     Deletes refused pods so that their controller makes new ones, and avoids the host for pods of
     the same shape for a while. New pods are held back by the scheduling gate numalign.io/redeploy;

@@ -42,7 +42,7 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter for each option
     static: StaticOption = False,
     output: Annotated[str, output_option(*FORMATS)] = "lines",
 ) -> int:
-    """Take up a host's state files as its kubelet would after a restart.
+    """Say whether a kubelet would start again with its state files.
 
     Checks checksums and what must always hold (no CPU twice or lost, memory accounts that add up,
     no device twice), says whether the kubelet would start, and which running pods would be refused.
