@@ -58,9 +58,9 @@ def admit(  # noqa: PLR0913, PLR0917 - one parameter for each option
 ) -> int:
     """Say whether pods would be admitted, and where they would sit.
 
-    Where: on which CPUs, memory nodes and devices. Nothing is changed. Several pods are asked in order, each on the host as those before it left
-    it; of a Deployment, StatefulSet, Job and the like every replica. Exit code 0 if all are
-    admitted, 1 if one is not, 2 for bad input.
+    Where: on which CPUs, memory nodes and devices. Nothing is changed. Several pods are asked in
+    order, each on the host as those before it left it; of a Deployment, StatefulSet, Job and the
+    like every replica. Exit code 0 if all are admitted, 1 if one is not, 2 for bad input.
     """
     from numalign.apps.situations import verdicts
     from numalign.cli import manifests

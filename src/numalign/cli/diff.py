@@ -33,7 +33,8 @@ def diff(
 ) -> int:
     """Show what has changed between two captures.
 
-    That is: pods that came, went or moved, the shared pool, configuration and machine. Exit code 0 if nothing differs, 1 if something does, 2 for bad input.
+    That is: pods that came, went or moved, the shared pool, configuration and machine. Exit code 0
+    if nothing differs, 1 if something does, 2 for bad input.
     """
     from numalign.apps.situations import differences, situation
 
