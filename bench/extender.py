@@ -58,6 +58,7 @@ class Run:
 
     name: str
     seconds: float
+    calls: str = ""  # what the extender says of its own time
 
     @property
     def per_second(self) -> float:
@@ -81,7 +82,9 @@ def run() -> None:
     for one in runs:
         name = "without extender" if one is runs[0] else f"with extender, level {one.name}"
         ratio = f"{one.per_second / alone:6.2f} of it" if one is not runs[0] else ""
-        print(f"  {name:<40}{one.seconds:8.2f} s{one.per_second:10.0f} pods/s  {ratio}")
+        print(
+            f"  {name:<40}{one.seconds:8.2f} s{one.per_second:10.0f} pods/s  {ratio}  {one.calls}"
+        )
 
 
 def measured(name: str, level: str | None) -> Run:
@@ -98,10 +101,27 @@ def measured(name: str, level: str | None) -> Run:
         (port,) = free_ports(1)
         process = _extender(plane, port, level)
         try:
-            return Run(name, asyncio.run(_timed(plane, CONFIG + EXTENDER % port)))
+            seconds = asyncio.run(_timed(plane, CONFIG + EXTENDER % port))
+            return Run(name, seconds, _calls(port))
         finally:
             process.terminate()
             process.wait(10)
+
+
+def _calls(port: int) -> str:
+    """The mean time of each verb, as the extender has counted it."""
+    found: dict[str, float] = {}
+    for line in httpx.get(f"http://127.0.0.1:{port}/metrics").text.splitlines():
+        if line.startswith("numalign_scheduler_extender_seconds_"):
+            key, _, value = line.rpartition(" ")
+            found[key.removeprefix("numalign_scheduler_extender_seconds_")] = float(value)
+    means = []
+    for verb in ("filter", "prioritize"):
+        count = found.get(f'count{{verb="{verb}"}}', 0.0)
+        if count:
+            mean = 1000 * found[f'sum{{verb="{verb}"}}'] / count
+            means.append(f"{verb} {mean:.2f} ms")
+    return ", ".join(means)
 
 
 async def _filled(plane: ControlPlane) -> None:

@@ -58,6 +58,13 @@ def scheduler(  # noqa: PLR0913 - each is an option of its own
     strict: Annotated[
         bool, typer.Option("--strict", help="Refuse hosts that publish nothing about NUMA.")
     ] = False,
+    patient: Annotated[
+        bool,
+        typer.Option(
+            "--patient",
+            help="Give a host its next pinned pod only when it has published the last one.",
+        ),
+    ] = False,
     score_max: Annotated[
         int, typer.Option(min=1, max=100, help="Extender: the highest score that is given.")
     ] = 10,
@@ -117,6 +124,7 @@ def scheduler(  # noqa: PLR0913 - each is an option of its own
             strategy=strategy,
             packing=packing,
             is_strict=strict,
+            is_patient=patient,
             score_max=score_max,
             listen=listen,
             probes_listen=probes_listen,

@@ -38,6 +38,7 @@ class Asked:
     strategy: str
     packing: str
     is_strict: bool
+    is_patient: bool
     score_max: int
     listen: str
     probes_listen: str
@@ -60,7 +61,9 @@ def run_scheduler(asked: Asked) -> int:
     return 0
 
 
-def judge_of(level: str, strategy: str, packing: str = NO_PACKING) -> Judge:
+def judge_of(
+    level: str, strategy: str, packing: str = NO_PACKING, *, is_patient: bool = False
+) -> Judge:
     """Who decides about NUMA, by the words of the command line."""
     _check("--level", level, LEVELS)
     _check("--strategy", strategy, [one.value for one in Strategy])
@@ -69,6 +72,7 @@ def judge_of(level: str, strategy: str, packing: str = NO_PACKING) -> Judge:
         is_exact=level == "exact",
         strategy=Strategy(strategy),
         pack=None if packing == NO_PACKING else Packing(packing),
+        is_patient=is_patient,
     )
 
 
@@ -91,7 +95,7 @@ async def _run(asked: Asked) -> None:
     others = address(asked.probes_listen, option="--probes-listen")
     async with ApiServer.connect(asked.kubeconfig, context=asked.context) as api:
         state = State(
-            judge_of(asked.level, asked.strategy, asked.packing),
+            judge_of(asked.level, asked.strategy, asked.packing, is_patient=asked.is_patient),
             "" if asked.is_extender else asked.scheduler_name,
         )
         options = DriverOptions(asked.is_extender, asked.is_strict, asked.score_max)

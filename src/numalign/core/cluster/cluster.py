@@ -31,7 +31,7 @@ from numalign.core.cluster.ledger import Ledger, Shape, shape_of
 from numalign.core.cluster.match import Strategy, Weights
 from numalign.core.cluster.need import NANOS, PodNeed, Why, need_of
 from numalign.core.cluster.packing import Packing
-from numalign.core.cluster.rebuild import free_by_node, rebuilt
+from numalign.core.cluster.rebuild import Frame, free_by_node, rebuilt
 from numalign.core.cluster.record import HostRecord, ZoneRecord, record_of, reserved_everywhere
 from numalign.core.cluster.refusals import Refusal
 from numalign.core.cluster.zones import SINGLE_NUMA_NODE, HostTopology
@@ -47,6 +47,7 @@ ENOUGH: Final = 8
 ENOUGH_TO_PACK: Final = 32
 _FIRST_TRIED: Final = 256
 _SHAPES_KEPT_MAX: Final = 64
+_SHAPES_NUMBERED_MAX: Final = 4_096
 _HOPELESS_KEPT_MAX: Final = 1_024
 _GUESSES: Final[Mapping[Packing, Strategy]] = {
     Packing.KEEP_WHOLE: Strategy.MOST_ALLOCATED,
@@ -79,7 +80,7 @@ class _Known:
     ledger: Ledger | None = None
     base: HostRecord | None = None  # as published
     record: HostRecord | None = None  # as it is now
-    judged: dict[Shape, _Judged] = field(default_factory=dict)
+    judged: dict[int, _Judged] = field(default_factory=dict)  # by the number of a shape
 
 
 class Cluster:
@@ -104,7 +105,11 @@ class Cluster:
         self._hosts: dict[str, _Known] = {}
         self._columns = Columns()
         self._evaluator = Evaluator(self._columns, strategy, weights or {})
-        self._hopeless: dict[tuple[int, Shape], bool] = {}
+        self._hopeless: dict[tuple[int, int], bool] = {}
+        self._of_empty: dict[tuple[int, int], tuple[Frame, _Judged]] = {}
+        self._shapes: dict[Shape, int] = {}
+        self._shapes_seen = 0
+        self._asked: tuple[Pod | None, int] = (None, 0)  # the last pod, and its shape's number
 
     # Events.
 
@@ -325,16 +330,45 @@ class Cluster:
         # A host that would take the pod apart comes after every host that would not.
         return 50 + score // 2 if judged.is_aligned else score // 4
 
+    def _shape(self, pod: Pod) -> int:
+        """The number of a pod's shape; one pod is asked about on many hosts in a row."""
+        if pod is not self._asked[0]:
+            shape = shape_of(pod)
+            if shape not in self._shapes:
+                if len(self._shapes) >= _SHAPES_NUMBERED_MAX:
+                    self._shapes.clear()
+                self._shapes_seen += 1  # a number is never used again
+                self._shapes[shape] = self._shapes_seen
+            self._asked = (pod, self._shapes[shape])
+        return self._asked[1]
+
     def _judged(self, known: _Known, pod: Pod) -> _Judged:
-        shape = shape_of(pod)
+        shape = self._shape(pod)
         found = known.judged.get(shape)
         if found is None:
             if len(known.judged) >= _SHAPES_KEPT_MAX:
                 known.judged.clear()
-            found = known.judged[shape] = self._judge(known, pod, shape)
+            found = known.judged[shape] = self._judge_shared(known, pod, shape)
         return found
 
-    def _judge(self, known: _Known, pod: Pod, shape: Shape) -> _Judged:
+    def _judge_shared(self, known: _Known, pod: Pod, shape: int) -> _Judged:
+        """As ``_judge``; equal hosts with nothing on them are asked once for all."""
+        assert known.ledger is not None, "only hosts with a placement are asked exactly"
+        book = known.ledger
+        base = book.bases[0]
+        held = (base.pods, base.cpu.entries, base.memory.entries, base.devices.entries, base.gone)
+        if book.pending or len(book.bases) != 1 or any(held):
+            return self._judge(known, pod, shape)
+        key = (id(book.frame), shape)
+        frame, found = self._of_empty.get(key, (None, None))
+        if frame is not book.frame or found is None:
+            if len(self._of_empty) >= _SHAPES_NUMBERED_MAX:
+                self._of_empty.clear()
+            found = self._judge(known, pod, shape)
+            self._of_empty[key] = (book.frame, found)
+        return found
+
+    def _judge(self, known: _Known, pod: Pod, shape: int) -> _Judged:
         assert known.ledger is not None, "only hosts with a placement are asked exactly"
         book = known.ledger
         if self._is_patient and ledger.is_waiting_for(book, pod):
@@ -351,7 +385,7 @@ class Cluster:
             packed = packing.score(self._packing, *free)
         return _Judged(None, is_aligned, packed)
 
-    def _is_hopeless(self, book: Ledger, pod: Pod, shape: Shape) -> bool:
+    def _is_hopeless(self, book: Ledger, pod: Pod, shape: int) -> bool:
         key = (id(book.frame), shape)
         if key not in self._hopeless:
             if len(self._hopeless) > _HOPELESS_KEPT_MAX:
