@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import agent, core, discovery, explain, go_peer, scheduler
+from bench import agent, core, discovery, explain, extender, go_peer, scheduler
 
 
 def main() -> int:
@@ -18,6 +18,8 @@ def main() -> int:
     go = {} if options.no_go else go_peer.minima(seconds)
     missed = core.run(seconds=seconds, go=go)
     missed += scheduler.run(seconds=seconds)
+    if not options.quick and not options.no_go:
+        extender.run()  # minutes: three control planes
     discovery.run()
     missed += explain.run()
     agent.run(seconds=seconds)

@@ -172,6 +172,7 @@ async def serve(
     on_started: Callable[[str], None] | None = None,
 ) -> None:
     """Serves until cancelled. From other hosts one may come only with a certificate."""
+    context = None if tls is None else tls_context(tls)
     is_safe = tls is not None and tls.client_authority is not None
     try:
         listener = tcp_listener(*address, allow_remote=is_safe)
@@ -185,7 +186,7 @@ async def serve(
         application(scheduler),
         listener,
         LIMITS,
-        tls=None if tls is None else tls_context(tls),
+        tls=context,
         keep_alive_seconds=KEEP_ALIVE_SECONDS,
         on_started=on_started,
     )
