@@ -15,7 +15,7 @@ from numalign.apps.agent import events as ev
 from numalign.apps.agent.metrics import AgentMetrics
 from numalign.apps.agent.model import AgentSetup, AgentState, Allocation
 from numalign.apps.agent.step import step
-from numalign.apps.agent.views import decision_view
+from numalign.apps.agent.views import decision_view, explained
 from numalign.core import host as hosts
 from numalign.core import node_fit
 from numalign.core.decisions import Trace
@@ -143,6 +143,7 @@ class InMemoryAgent:
 
     def note(self, note):
         """Tells everybody, as the driver does."""
+        note = explained(note)
         self.metrics.note(note, self.state)
         if isinstance(note.values.get("trace"), Trace):
             self._decided.append({"time": self.now, "outcome": note.event, **note.values})

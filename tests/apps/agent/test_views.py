@@ -10,9 +10,11 @@ from tests.web.in_memory_agent import GPU, InMemoryAgent, manifest
 from numalign.apps.agent import events as ev
 from numalign.apps.agent.metrics import AgentMetrics
 from numalign.apps.agent.node_view import node_view
-from numalign.apps.agent.views import notes_of, pod_list, pod_view, time_text
+from numalign.apps.agent.views import explained, notes_of, pod_list, pod_view, time_text
 from numalign.core.decisions import Trace
 from numalign.core.device_allocation import Allocation, Mount
+from numalign.core.explain import Case
+from numalign.core.pod import Pod
 from numalign.core.sets import parse_list
 from numalign.core.settings import Version
 from numalign.wire.pods import load_all
@@ -377,3 +379,9 @@ def test_gauges_follow_the_state_that_is_asked_for(agent):
 def test_a_new_count_begins_with_nothing(agent):
     text = AgentMetrics(agent.setup).text(agent.state).decode()
     assert "kubelet_topology_manager_admission_requests_total 0.0\n" in text
+
+
+def test_an_explanation_that_goes_wrong_does_not_stop_the_agent():
+    hollow = Case(None, None, None, {}, Pod(uid="u", name="p"), None, Trace())
+    note = explained(ev.Note("pod_rejected", {"pod": "p", "trace": hollow.trace, "case": hollow}))
+    assert note.values == {"pod": "p", "trace": hollow.trace}

@@ -60,7 +60,7 @@ from numalign.apps.agent.model import (
 )
 from numalign.apps.agent.neighbours import Asked, Plugins, Runtime, unheard
 from numalign.apps.agent.step import step
-from numalign.apps.agent.views import decision_view
+from numalign.apps.agent.views import decision_view, explained
 from numalign.core.decisions import Trace
 from numalign.core.device_allocation import Allocation, merged
 from numalign.core.errors import PeerError, PostponedError
@@ -297,6 +297,7 @@ class Agent:
             future.set_result(answer)
 
     def _note(self, note: Note) -> None:
+        note = explained(note)
         plain = {k: v for k, v in note.values.items() if not isinstance(v, Trace | Explanation)}
         log.info(note.event, **plain)
         if note.event in {"pod_admitted", "pod_rejected"}:

@@ -44,7 +44,7 @@ from numalign.apps.agent.model import (
 from numalign.core import devices, host
 from numalign.core.decisions import Trace
 from numalign.core.device_allocation import parts_for_containers
-from numalign.core.explain import Case, explain
+from numalign.core.explain import Case
 from numalign.core.host import HostState
 from numalign.core.pod import Pod
 from numalign.core.situation import refusal, verdict_on
@@ -223,14 +223,12 @@ def _refused(
         host=host.cleaned(setup.host, case.after),
         pods={**state.pods, event.uid: new},
     )
-    found = explain(case)
     values = {
         **lifecycle.named(pod),
         "reason": reason,
         "message": message,
-        "why": found.sentence,
         "trace": case.trace,
-        "explanation": found,
+        "case": case,
     }
     note = Note("pod_rejected", values)
     return state, [Save(), *_answered(event, reason, message), note]

@@ -7,11 +7,14 @@ What Kubernetes has no word for (CPUs, memory nodes, devices, the hint) is under
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+import structlog
 
+from numalign.apps.agent.events import Note
 from numalign.apps.agent.model import (
     AgentPod,
     AgentSetup,
@@ -24,7 +27,7 @@ from numalign.apps.agent.model import (
 from numalign.core import explain_view
 from numalign.core.decisions import Trace
 from numalign.core.device_allocation import parts_for_containers
-from numalign.core.explain import Explanation
+from numalign.core.explain import Case, Explanation, explain
 from numalign.core.pod import Container, qos_class
 from numalign.core.sets import format_list
 from numalign.core.state import Block
@@ -33,6 +36,8 @@ from numalign.core.trace_view import hint_data
 from numalign.wire.pod_records import ContainerRecord
 
 View = dict[str, Any]
+
+log = structlog.get_logger("numalign.agent")
 
 
 def pod_list(
@@ -314,3 +319,17 @@ def decision_view(decision: Mapping[str, object]) -> View:
         "trace": trace_data(trace) if isinstance(trace, Trace) else [],
         "explanation": explain_view.as_data(found) if isinstance(found, Explanation) else None,
     }
+
+
+def explained(note: Note) -> Note:
+    """The same note with a refusal put into words: no reason to stop if that goes wrong."""
+    case = note.values.get("case")
+    if not isinstance(case, Case):
+        return note
+    values = {key: value for key, value in note.values.items() if key != "case"}
+    try:
+        found = explain(case)
+    except Exception:
+        log.exception("not_explained", pod=case.pod.name)
+        return replace(note, values=values)
+    return replace(note, values=values | {"why": found.sentence, "explanation": found})
