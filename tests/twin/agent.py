@@ -97,7 +97,7 @@ def stop() -> None:
 class _Unix(http.client.HTTPConnection):
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(20)
+        self.sock.settimeout(SECONDS_MAX)
         self.sock.connect(str(STATE / "agent.sock"))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from numalign.wire import device_checkpoint
@@ -33,19 +33,25 @@ def _words(result: Mapping[str, Any]) -> tuple[str, str, str]:
     return result["phase"], result["reason"] or "", result["message"] or ""
 
 
-def file_differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[str]:
-    """The bytes of the state files; the kubelet's order of devices is left to chance."""
+def file_differences(
+    theirs: Mapping[str, Any], ours: Mapping[str, Any], active: Collection[str]
+) -> Iterator[str]:
+    """The bytes of the state files; of devices what these pods hold.
+
+    The kubelet writes devices in a random order, and with entries of pods that are gone for as
+    long as no admission has cleaned up; the agent cleans up at once.
+    """
     for name in ("cpu_manager_state", "memory_manager_state"):
         if name == "memory_manager_state" and is_refused(theirs):
             continue  # what it was given on the way the kubelet frees at the next admission
         if theirs[name] != ours[name]:
             yield f"{name}: agent {ours[name]}, kubelet {theirs[name]}"
-    first, second = (_devices(found[_UNORDERED]) for found in (ours, theirs))
+    first, second = (_devices(found[_UNORDERED], active) for found in (ours, theirs))
     if first != second:
         yield f"{_UNORDERED}: agent {first}, kubelet {second}"
 
 
-def _devices(text: str | None) -> Any:
+def _devices(text: str | None, active: Collection[str]) -> Any:
     if text is None:
         return None
     file = device_checkpoint.decode(text.encode())
@@ -58,6 +64,7 @@ def _devices(text: str | None) -> Any:
             e.response,
         )
         for e in file.entries or ()
+        if e.pod in active
     ]
     registered = {name: sorted(ids) for name, ids in (file.registered or {}).items()}
     return sorted(entries, key=repr), registered

@@ -190,10 +190,17 @@ def machine() -> dict[str, str]:
     return found
 
 
+def _pod_list() -> bytes:
+    """What the kubelet says of its pods: a v1.PodList."""
+    url = f"http://127.0.0.1:{PORT}/pods"
+    with urllib.request.urlopen(url, timeout=POD_SECONDS_MAX) as answer:
+        data: bytes = answer.read()
+        return data
+
+
 def _pods() -> list[dict[str, Any]]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/pods", timeout=20) as answer:
-        found: list[dict[str, Any]] = json.load(answer)["items"] or []
-        return found
+    found: list[dict[str, Any]] = json.loads(_pod_list())["items"] or []
+    return found
 
 
 def _status(uid: str) -> dict[str, Any]:
@@ -229,8 +236,7 @@ def capture(bundle: str, version: str) -> None:
 
     # An emulated kubelet may need longer than the command waits for a real one.
     podresources_client.asked.__defaults__ = (POD_SECONDS_MAX,)
-    with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/pods", timeout=20) as answer:
-        PODS.write_bytes(answer.read())
+    PODS.write_bytes(_pod_list())
     minor = version.rpartition(".")[0]
     words = ["capture", "-o", bundle, "--pods", str(PODS), "--kubernetes", minor]
     said = io.StringIO()

@@ -179,7 +179,8 @@ class Twin:
         ours = self.agent("decided", manifest)
         self.report.compared += 1
         yield from compare.decision_differences(theirs, ours)
-        yield from compare.file_differences(theirs, ours)
+        active = {uid for name, uid in self.worker.uids.items() if name not in self.refused}
+        yield from compare.file_differences(theirs, ours, active)
         yield from compare.cgroup_differences(theirs, ours)
         views = [self.agent("pod_resources", which) for which in ("kubelet", "agent")]
         yield from compare.view_differences(*views)
