@@ -11,7 +11,7 @@ from numalign.conformance.kinds import KINDS, kind_of
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 CLUSTER = sorted(VECTORS.glob("cluster/*.json.gz"))
-FILES = sorted([*VECTORS.rglob("*.jsonl.gz"), *VECTORS.rglob("live/*.json.gz"), *CLUSTER])
+FILES = sorted([*VECTORS.rglob("*.jsonl.gz"), *VECTORS.rglob("live*/*.json.gz"), *CLUSTER])
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(VECTORS)))
