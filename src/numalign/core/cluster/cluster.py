@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import numpy as np
 
@@ -48,11 +48,13 @@ ENOUGH_TO_PACK: Final = 32
 _FIRST_TRIED: Final = 256
 _SHAPES_KEPT_MAX: Final = 64
 _SHAPES_NUMBERED_MAX: Final = 4_096
-_HOPELESS_KEPT_MAX: Final = 1_024
 _GUESSES: Final[Mapping[Packing, Strategy]] = {
     Packing.KEEP_WHOLE: Strategy.MOST_ALLOCATED,
     Packing.SPREAD: Strategy.LEAST_ALLOCATED,
 }
+
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -83,6 +85,23 @@ class _Known:
     judged: dict[int, _Judged] = field(default_factory=dict)  # by the number of a shape
 
 
+class _PerFrame(Generic[T]):
+    """Answers that are the same for all hosts of one frame, by the shape of the pod."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, int], tuple[Frame, T]] = {}
+
+    def get(self, frame: Frame, shape: int, ask: Callable[[], T]) -> T:
+        """The kept answer, or a new one."""
+        key = (id(frame), shape)
+        kept = self._kept.get(key)
+        if kept is None or kept[0] is not frame:  # the number of a frame that is gone comes again
+            if len(self._kept) >= _SHAPES_NUMBERED_MAX:
+                self._kept.clear()
+            kept = self._kept[key] = (frame, ask())
+        return kept[1]
+
+
 class Cluster:
     """What is known of NUMA on all hosts, and the verdicts from it."""
 
@@ -105,8 +124,8 @@ class Cluster:
         self._hosts: dict[str, _Known] = {}
         self._columns = Columns()
         self._evaluator = Evaluator(self._columns, strategy, weights or {})
-        self._hopeless: dict[tuple[int, int], bool] = {}
-        self._of_empty: dict[tuple[int, int], tuple[Frame, _Judged]] = {}
+        self._hopeless: _PerFrame[bool] = _PerFrame()
+        self._of_empty: _PerFrame[_Judged] = _PerFrame()
         self._shapes: dict[Shape, int] = {}
         self._shapes_seen = 0
         self._asked: tuple[Pod | None, int] = (None, 0)  # the last pod, and its shape's number
@@ -359,14 +378,7 @@ class Cluster:
         held = (base.pods, base.cpu.entries, base.memory.entries, base.devices.entries, base.gone)
         if book.pending or len(book.bases) != 1 or any(held):
             return self._judge(known, pod, shape)
-        key = (id(book.frame), shape)
-        frame, found = self._of_empty.get(key, (None, None))
-        if frame is not book.frame or found is None:
-            if len(self._of_empty) >= _SHAPES_NUMBERED_MAX:
-                self._of_empty.clear()
-            found = self._judge(known, pod, shape)
-            self._of_empty[key] = (book.frame, found)
-        return found
+        return self._of_empty.get(book.frame, shape, lambda: self._judge(known, pod, shape))
 
     def _judge(self, known: _Known, pod: Pod, shape: int) -> _Judged:
         assert known.ledger is not None, "only hosts with a placement are asked exactly"
@@ -386,14 +398,13 @@ class Cluster:
         return _Judged(None, is_aligned, packed)
 
     def _is_hopeless(self, book: Ledger, pod: Pod, shape: int) -> bool:
-        key = (id(book.frame), shape)
-        if key not in self._hopeless:
-            if len(self._hopeless) > _HOPELESS_KEPT_MAX:
-                self._hopeless.clear()
-            frame = book.frame
+        frame = book.frame
+
+        def ask() -> bool:
             _, verdict = verdict_on(frame.host, frame.empty, frame.totals, pod)
-            self._hopeless[key] = not isinstance(verdict, Admitted)
-        return self._hopeless[key]
+            return not isinstance(verdict, Admitted)
+
+        return self._hopeless.get(frame, shape, ask)
 
 
 def _exact_record(record: HostRecord, book: Ledger) -> HostRecord:
