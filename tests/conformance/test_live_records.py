@@ -152,6 +152,18 @@ def test_a_pod_that_goes_while_the_kubelet_is_stopped_is_gone_when_it_starts(one
     assert len(live(one)) == 1
 
 
+def test_memory_of_pods_that_are_gone_is_held_over_a_restart():
+    """Seen with real kubelets: it is freed at the first admission after it."""
+    with gzip.open(RECORDS.with_name("live-own") / "single-full-cores-1.36.4.json.gz") as stream:
+        found = json.load(stream)
+    start = next(s for s in found["steps"] if "start" in s)
+    gone = [s for s in found["steps"] if s.get("delete") == "p6"]
+    assert "00000006-" in start["result"]["memory_manager_state"]
+    assert gone
+    assert "00000006-" not in start["result"]["cpu_manager_state"]
+    assert live(found) == []
+
+
 def test_a_pod_that_ran_to_its_end_holds_nothing(one):
     """The next one gets the same CPUs and so has the same cgroups."""
     first = applied(one, "p1")

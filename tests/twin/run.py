@@ -72,8 +72,13 @@ class Twin:
             "devices": self.configuration.devices,
             "steps": [],
         }
+        self.recorded: int | None = None  # so many steps are for the record; None: all
         self.refused: list[str] = []
         self.has_agent = False
+
+    def own_record(self) -> dict[str, Any]:
+        """The record up to the hand-over."""
+        return {**self.record, "steps": self.record["steps"][: self.recorded]}
 
     def agent(self, name: str, *arguments: Any) -> Any:
         """A function of the agent's side."""
@@ -115,6 +120,7 @@ class Twin:
     def hand_over(self, watch: Callable[[int, str], None]) -> None:
         """Starts each on a copy of the state that the other left, and goes on."""
         before = len(self.report.differences)
+        self.recorded = len(self.record["steps"])  # a record knows no state of somebody else
         number = 1 + sum("apply" in step for step in self.record["steps"])
         self.steps([{"stop": True}], watch)
         theirs, ours = self.worker.call("state_files"), self.agent("state_files")
@@ -221,8 +227,8 @@ def twinned(
                 twin.hand_over(watch)
         finally:
             if record_to is not None:  # also what there is of a run that broke off
-                _write(twin.record, record_to)
-    report.differences += [f"replay: {text}" for text in live(twin.record)]
+                _write(twin.own_record(), record_to)
+    report.differences += [f"replay: {text}" for text in live(twin.own_record())]
     report.seconds = float(at().split()[0])
     say(report.line)
     return report

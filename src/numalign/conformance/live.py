@@ -120,8 +120,10 @@ class _Live:
         elif "delete" in step:
             self._delete(step["delete"])
         elif "stop" in step:
-            self.is_stopped = True
+            self._stop()
         elif "restart" in step or "start" in step:
+            if "restart" in step:
+                self._stop()
             self.is_stopped = False
             yield from self._restart(result)
         else:
@@ -129,6 +131,11 @@ class _Live:
                 f"steps: found one with {sorted(step)}, expected apply, delete, restart, stop "
                 "or start"
             )
+
+    def _stop(self) -> None:
+        """Ends the kubelet: its loop has freed CPUs of pods that are gone, but not their memory."""
+        self.is_stopped = True
+        self.state = replace(self.state, cpu=host.cleaned(self.host, self.state).cpu)
 
     def _delete(self, name: str) -> None:
         pod = self.manifests.pop(name, None)
@@ -264,9 +271,9 @@ class _Live:
         """The kubelet killed and started again.
 
         Static pods are all admitted again, in the order of their manifests' names, also those that
-        were refused before, and before the device plugins are back.
+        were refused before, and before the device plugins are back. So long nothing is freed.
         """
-        state = host.cleaned(self.host, self.state)
+        state = self.state
         running = frozenset((pod.uid, c.name) for pod in state.pods.values() for c in pod.in_order)
         self.state = host.start(
             self.host,
