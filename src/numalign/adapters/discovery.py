@@ -14,11 +14,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from numalign.adapters.filetree import DirTree
-from numalign.adapters.sysfs import read_machine
+from numalign.adapters.filetree import DirTree, FileTree
 from numalign.core.errors import DiscoveryError
 from numalign.core.machine import Machine
-from numalign.core.synthetic import looks_synthetic, synthetic_machine
 
 if TYPE_CHECKING:
     from numalign.core.examples import Example
@@ -29,16 +27,18 @@ HOST: Final = "host"
 def discover(source: str | None, *, root: Path = Path("/")) -> Machine:
     """The machine that a source describes; DiscoveryError where it describes none."""
     if source is None or source == HOST:
-        return read_machine(DirTree(root))
+        return _from_tree(DirTree(root))
     path = Path(source)
     if source and _is_directory(path):
         if exists(path / "capture.json"):
             return _from_bundle(path)
-        return read_machine(DirTree(_capture_root(path)), path.resolve().name)
+        return _from_tree(DirTree(_capture_root(path)), path.resolve().name)
     if source and exists(path):
         return _from_file(path)
     if source in _examples():
         return _examples()[source].machine()
+    from numalign.core.synthetic import looks_synthetic, synthetic_machine  # noqa: PLC0415
+
     if looks_synthetic(source):
         return synthetic_machine(source)
     raise DiscoveryError(
@@ -49,8 +49,16 @@ def discover(source: str | None, *, root: Path = Path("/")) -> Machine:
     )
 
 
+# Each kind of source has decoders of its own, which the others should not wait for.
+
+
+def _from_tree(tree: FileTree, name: str = "") -> Machine:
+    from numalign.adapters.sysfs import read_machine  # noqa: PLC0415
+
+    return read_machine(tree, name)
+
+
 def _from_file(path: Path) -> Machine:
-    # Many decoders, which a look at the running host should not wait for.
     from numalign.adapters.machine_files import machine_from_file  # noqa: PLC0415
 
     return machine_from_file(path)

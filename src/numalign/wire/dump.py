@@ -70,12 +70,18 @@ def _plain(data: bytes, value: int) -> int:
 def _walk_table() -> list[list[Any]]:
     """For each lowest byte a list of the lists that the next byte of the text leads to.
 
-    Each list has its own lowest byte at the end, behind those for the 256 next bytes.
+    Each list has its own lowest byte at the end, behind those for the 256 next bytes. The one for
+    a lowest byte follows from the one without its highest bit, with halves of blocks exchanged.
     """
     table: list[list[Any]] = [[] for _ in range(256)]
-    following = [table[byte * _PRIME & 0xFF] for byte in range(256)]
+    table[0] += (table[byte * _PRIME & 0xFF] for byte in range(256))
+    for lowest in range(1, 256):
+        half = 1 << lowest.bit_length() - 1
+        row, like = table[lowest], table[lowest ^ half]
+        for at in range(0, 256, 2 * half):
+            row += like[at + half : at + 2 * half]
+            row += like[at : at + half]
     for lowest, row in enumerate(table):
-        row.extend(following[lowest ^ byte] for byte in range(256))
         row.append(lowest)
     return table
 
