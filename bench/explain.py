@@ -26,7 +26,7 @@ from numalign.wire.pods import core_pod, load_all
 
 MACHINE = "2s:4n:16c:2t"  # 8 NUMA nodes, 256 CPUs
 PODS = 100
-RUNS = 5
+RUNS = 12
 KUBELET = """\
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from numalign.adapters.filetree import DirTree, FileTree
 from numalign.core.errors import DiscoveryError
 from numalign.core.machine import Machine
+from numalign.core.synthetic_plan import looks_synthetic
 
 if TYPE_CHECKING:
     from numalign.core.examples import Example
@@ -35,12 +36,12 @@ def discover(source: str | None, *, root: Path = Path("/")) -> Machine:
         return _from_tree(DirTree(_capture_root(path)), path.resolve().name)
     if source and exists(path):
         return _from_file(path)
+    if looks_synthetic(source):
+        from numalign.core.synthetic import synthetic_machine  # noqa: PLC0415
+
+        return synthetic_machine(source)
     if source in _examples():
         return _examples()[source].machine()
-    from numalign.core.synthetic import looks_synthetic, synthetic_machine  # noqa: PLC0415
-
-    if looks_synthetic(source):
-        return synthetic_machine(source)
     raise DiscoveryError(
         f"machine {source[:200]!r}",
         "no file, directory or example of this name, nor a text such as 2s:1n:16c:2t",

@@ -26,7 +26,7 @@ from numalign.core.devices import Device
 from numalign.core.errors import WireError
 from numalign.core.podresources_view import View
 from numalign.core.settings import Fidelity, Version
-from numalign.wire import cpu_checkpoint, device_checkpoint, memory_checkpoint
+from numalign.wire import state_files
 from numalign.wire.pod_records import PodRecord
 
 API_VERSION: Final = "numalign.io/v1"
@@ -37,9 +37,7 @@ PODS: Final = "pods.json"
 POD_RESOURCES: Final = "pod-resources.json"
 MACHINE: Final = "machine.json"
 KERNEL_FILES: Final = "kernel-files.json"
-STATE_FILES: Final = tuple(
-    module.FILE_NAME for module in (cpu_checkpoint, memory_checkpoint, device_checkpoint)
-)
+STATE_FILES: Final = state_files.FILE_NAMES
 MEMBER_MODE: Final = 0o600
 
 T = TypeVar("T")

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from numalign.core.host import HostState
 from numalign.core.settings import Settings
 from numalign.wire import cpu_checkpoint, device_checkpoint, device_holdings, memory_checkpoint
+
+FILE_NAMES: Final = tuple(
+    module.FILE_NAME for module in (cpu_checkpoint, memory_checkpoint, device_checkpoint)
+)
 
 
 def encoded(

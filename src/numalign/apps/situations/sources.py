@@ -72,7 +72,7 @@ def evidence_of(
         source = on or machine
         found = Evidence(source=source or discovery.HOST, machine=discovery.discover(source))
         if state is not None:
-            from numalign.apps.situations.this_host import state_files  # noqa: PLC0415
+            from numalign.apps.situations.state_directory import state_files  # noqa: PLC0415
 
             found = replace(found, state=state_files(state))
     found = replace(found, version=version or found.version, fidelity=fidelity or found.fidelity)

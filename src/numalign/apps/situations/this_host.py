@@ -17,6 +17,7 @@ from numalign.adapters.filetree import DirTree
 from numalign.adapters.recording_tree import RecordingTree
 from numalign.adapters.small_files import read_small
 from numalign.adapters.sysfs import read_machine
+from numalign.apps.situations.state_directory import state_files
 from numalign.core.errors import ConfigError, NumalignError, WireError
 from numalign.core.machine import Machine
 from numalign.core.settings import Version
@@ -30,10 +31,8 @@ if TYPE_CHECKING:
     from numalign.wire.pod_records import PodRecord
 
 CONFIG_BYTES_MAX: Final = 1024 * 1024
-STATE_BYTES_MAX: Final = 64 * 1024 * 1024
 MANIFEST_BYTES_MAX: Final = 1024 * 1024
 MANIFESTS_MAX: Final = 1_000
-DEVICE_PLUGINS: Final = "device-plugins"
 POD_RESOURCES: Final = "pod-resources/kubelet.sock"
 STATE: Final = "/var/lib/kubelet"
 POD_LOGS: Final = "/var/log/pods"
@@ -141,20 +140,6 @@ def _document(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: {error}") from error
     if not isinstance(found, dict) or found.get("kind") != "KubeletConfiguration":
         raise ConfigError(f"{path}: found no KubeletConfiguration. Name it with --kubelet-config.")
-    return found
-
-
-def state_files(directory: Path) -> dict[str, bytes]:
-    """The state files of a directory such as /var/lib/kubelet, those that are there."""
-    if not directory.is_dir():
-        raise ConfigError(f"{directory}: found no directory, expected one with state files.")
-    found: dict[str, bytes] = {}
-    for name in bundle.STATE_FILES:
-        for path in (directory / name, directory / DEVICE_PLUGINS / name):
-            data = read_small(path, STATE_BYTES_MAX)
-            if data is not None:
-                found[name] = data
-                break
     return found
 
 
