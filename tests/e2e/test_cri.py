@@ -31,18 +31,6 @@ pytestmark = [
 FOREVER = "sleep 100000"
 
 
-@pytest.fixture(scope="module", params=real.asked_suites())
-def runtime(request):
-    with real.containerd(request.param) as found:
-        yield found
-
-
-@pytest.fixture
-def agent(runtime):
-    with CriAgent(runtime) as found:
-        yield found
-
-
 # Where it runs.
 
 

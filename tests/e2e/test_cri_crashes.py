@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.cri_agent import CriAgent, pod
-from tests.real import containerd as real
 
 from numalign.core.sets import parse_list
 from numalign.wire.cri_values import RunStatus
@@ -19,18 +18,6 @@ pytestmark = [
     ),
 ]
 FOREVER = "sleep 100000"
-
-
-@pytest.fixture(scope="module", params=real.asked_suites())
-def runtime(request):
-    with real.containerd(request.param) as found:
-        yield found
-
-
-@pytest.fixture
-def agent(runtime):
-    with CriAgent(runtime) as found:
-        yield found
 
 
 def test_containers_outlive_kills_of_the_agent_and_are_taken_up_where_they_are(agent):

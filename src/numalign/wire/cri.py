@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Final, TypeVar
-
-from google.protobuf.message import DecodeError, Message
+from typing import Final
 
 from numalign.core.cgroup_values import mems_text, page_size_text
-from numalign.core.errors import WireError
 from numalign.core.sets import CpuSet, NodeSet
 from numalign.wire._generated import cri_v1_pb2 as v1
 from numalign.wire.cri_values import (
@@ -30,6 +27,7 @@ from numalign.wire.cri_values import (
     Seccomp,
     Security,
 )
+from numalign.wire.protobuf import parsed
 
 _RUNTIME: Final = "/runtime.v1.RuntimeService/"
 _IMAGE: Final = "/runtime.v1.ImageService/"
@@ -63,8 +61,6 @@ CONTAINER_NAME: Final = "io.kubernetes.container.name"
 
 # Our own annotation of a sandbox.
 HOST_NETWORK: Final = "numalign.io/host-network"
-
-_M = TypeVar("_M", bound=Message)
 
 
 # What a runtime is told.
@@ -251,13 +247,13 @@ def pull_request(image: str) -> bytes:
 
 def version_of(data: bytes) -> RuntimeVersion:
     """The content of a VersionResponse."""
-    found = _parsed(v1.VersionResponse, data)
+    found = parsed(v1.VersionResponse, data)
     return RuntimeVersion(found.runtime_name, found.runtime_version, found.runtime_api_version)
 
 
 def network_fault_of(data: bytes) -> str:
     """Why pods cannot have a network of their own, from a StatusResponse; "" if they can."""
-    for condition in _parsed(v1.StatusResponse, data).status.conditions:
+    for condition in parsed(v1.StatusResponse, data).status.conditions:
         if condition.type == NETWORK_READY and not condition.status:
             return f"{condition.reason}: {condition.message}".strip(": ") or "not ready"
     return ""
@@ -265,18 +261,18 @@ def network_fault_of(data: bytes) -> str:
 
 def has_systemd_driver(data: bytes) -> bool:
     """Whether cgroups are made by systemd, from a RuntimeConfigResponse."""
-    found = _parsed(v1.RuntimeConfigResponse, data)
+    found = parsed(v1.RuntimeConfigResponse, data)
     return found.HasField("linux") and found.linux.cgroup_driver == v1.SYSTEMD
 
 
 def sandbox_id_of(data: bytes) -> str:
     """The id in a RunPodSandboxResponse."""
-    return _parsed(v1.RunPodSandboxResponse, data).pod_sandbox_id
+    return parsed(v1.RunPodSandboxResponse, data).pod_sandbox_id
 
 
 def container_id_of(data: bytes) -> str:
     """The id in a CreateContainerResponse."""
-    return _parsed(v1.CreateContainerResponse, data).container_id
+    return parsed(v1.CreateContainerResponse, data).container_id
 
 
 def sandboxes_of(data: bytes) -> list[Sandbox]:
@@ -291,7 +287,7 @@ def sandboxes_of(data: bytes) -> list[Sandbox]:
             item.state == v1.SANDBOX_READY,
             HOST_NETWORK in item.annotations,
         )
-        for item in _parsed(v1.ListPodSandboxResponse, data).items
+        for item in parsed(v1.ListPodSandboxResponse, data).items
     ]
 
 
@@ -306,13 +302,13 @@ def containers_of(data: bytes) -> list[Listed]:
             item.metadata.attempt,
             _run_status(item.state),
         )
-        for item in _parsed(v1.ListContainersResponse, data).containers
+        for item in parsed(v1.ListContainersResponse, data).containers
     ]
 
 
 def report_of(data: bytes) -> Report:
     """The content of a ContainerStatusResponse."""
-    found = _parsed(v1.ContainerStatusResponse, data)
+    found = parsed(v1.ContainerStatusResponse, data)
     status = found.status
     asked = status.resources.linux if status.resources.HasField("linux") else None
     return Report(
@@ -345,12 +341,12 @@ def _pid(text: str) -> int:
 
 def event_id_of(data: bytes) -> str:
     """Which container a ContainerEventResponse is about."""
-    return _parsed(v1.ContainerEventResponse, data).container_id
+    return parsed(v1.ContainerEventResponse, data).container_id
 
 
 def image_of(data: bytes) -> ImageFound | None:
     """The image in an ImageStatusResponse; None if it is not there."""
-    found = _parsed(v1.ImageStatusResponse, data)
+    found = parsed(v1.ImageStatusResponse, data)
     if not found.HasField("image"):
         return None
     image = found.image
@@ -360,13 +356,4 @@ def image_of(data: bytes) -> ImageFound | None:
 
 def pulled_of(data: bytes) -> str:
     """The reference in a PullImageResponse."""
-    return _parsed(v1.PullImageResponse, data).image_ref
-
-
-def _parsed(kind: type[_M], data: bytes) -> _M:
-    message = kind()
-    try:
-        message.ParseFromString(data)
-    except DecodeError as exc:
-        raise WireError(f"{len(data)} bytes that are not a {kind.DESCRIPTOR.name}") from exc
-    return message
+    return parsed(v1.PullImageResponse, data).image_ref

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, TypeVar
-
-from google.protobuf.message import DecodeError, Message
+from typing import Final
 
 from numalign.core.device_allocation import Allocation, DeviceNode, Mount
 from numalign.core.devices import Device
@@ -18,6 +16,7 @@ from numalign.core.errors import WireError
 from numalign.core.sets import ID_MAX
 from numalign.wire._generated import deviceplugin_v1beta1_pb2 as v1beta1
 from numalign.wire._generated import pluginregistration_v1_pb2 as watcher
+from numalign.wire.protobuf import parsed
 
 VERSION: Final = "v1beta1"
 HEALTHY: Final = "Healthy"
@@ -36,8 +35,6 @@ EMPTY: Final = b""  # any message without fields
 DEVICES_MAX: Final = 10_000
 NODES_PER_DEVICE_MAX: Final = 1_024
 NAME_LENGTH_MAX: Final = 1_024  # of anything that a plugin says about itself; it is said back
-
-_M = TypeVar("_M", bound=Message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +74,14 @@ class PluginInfo:
 
 def registration_of(data: bytes) -> Registration:
     """The content of a RegisterRequest; its options are not looked at, as in the kubelet."""
-    found = _parsed(v1beta1.RegisterRequest, data)
+    found = parsed(v1beta1.RegisterRequest, data)
     _check_lengths(found.version, found.endpoint, found.resource_name)
     return Registration(found.version, found.endpoint, found.resource_name)
 
 
 def options_of(data: bytes) -> Options:
     """The content of DevicePluginOptions."""
-    found = _parsed(v1beta1.DevicePluginOptions, data)
+    found = parsed(v1beta1.DevicePluginOptions, data)
     return Options(
         has_preferred=found.get_preferred_allocation_available, prestart=found.pre_start_required
     )
@@ -96,7 +93,7 @@ def devices_of(data: bytes) -> DeviceList:
     Any health but exactly ``Healthy`` is unhealthy. A NUMA node that no machine can have is left
     out, since one large number would cost memory in every mask.
     """
-    found = _parsed(v1beta1.ListAndWatchResponse, data).devices
+    found = parsed(v1beta1.ListAndWatchResponse, data).devices
     if len(found) > DEVICES_MAX:
         raise WireError(f"found {len(found)} devices, at most {DEVICES_MAX} are taken")
     devices: dict[str, Device] = {}
@@ -136,7 +133,7 @@ def preferred_request(available: Iterable[str], must: Iterable[str], size: int) 
 
 def preferred_of(data: bytes) -> tuple[str, ...]:
     """The ids that a plugin prefers: those of the first container, () without one."""
-    found = _parsed(v1beta1.PreferredAllocationResponse, data).container_responses
+    found = parsed(v1beta1.PreferredAllocationResponse, data).container_responses
     return tuple(found[0].deviceIDs) if found else ()
 
 
@@ -148,7 +145,7 @@ def allocate_request(ids: Iterable[str]) -> bytes:
 
 def allocation_of(data: bytes) -> Allocation:
     """The content of an AllocateResponse: what it says for the first container."""
-    found = _parsed(v1beta1.AllocateResponse, data).container_responses
+    found = parsed(v1beta1.AllocateResponse, data).container_responses
     if not found:
         # The kubelet prints the answer behind these words; an answer without containers is empty.
         raise WireError("no containers return in allocation response ")
@@ -157,7 +154,7 @@ def allocation_of(data: bytes) -> Allocation:
 
 def saved_allocation_of(response: bytes) -> Allocation:
     """The answer to Allocate that a checkpoint kept."""
-    return _allocation(_parsed(v1beta1.ContainerAllocateResponse, response))
+    return _allocation(parsed(v1beta1.ContainerAllocateResponse, response))
 
 
 def _allocation(found: v1beta1.ContainerAllocateResponse) -> Allocation:
@@ -187,7 +184,7 @@ def pre_start_request(ids: Iterable[str]) -> bytes:
 
 def plugin_info_of(data: bytes) -> PluginInfo:
     """The content of a PluginInfo."""
-    found = _parsed(watcher.PluginInfo, data)
+    found = parsed(watcher.PluginInfo, data)
     versions = " ".join(found.supported_versions)
     _check_lengths(found.type, found.name, found.endpoint, versions)
     return PluginInfo(found.type, found.name, found.endpoint, tuple(found.supported_versions))
@@ -203,12 +200,3 @@ def _check_lengths(*texts: str) -> None:
     length = max(map(len, texts))
     if length > NAME_LENGTH_MAX:
         raise WireError(f"found a name of {length} characters, at most {NAME_LENGTH_MAX} are taken")
-
-
-def _parsed(kind: type[_M], data: bytes) -> _M:
-    message = kind()
-    try:
-        message.ParseFromString(data)
-    except DecodeError as exc:
-        raise WireError(f"{len(data)} bytes that are not a {kind.DESCRIPTOR.name}") from exc
-    return message

@@ -6,13 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from google.protobuf.message import DecodeError
-
-from numalign.core.errors import WireError
 from numalign.core.podresources_view import Allocatable, ContainerView, DeviceUse, PodView
 from numalign.core.state import Block
 from numalign.wire._generated import podresources_v1_pb2 as v1
 from numalign.wire._generated import podresources_v1alpha1_pb2 as v1alpha1
+from numalign.wire.protobuf import parsed
 
 LIST: Final = "/v1.PodResourcesLister/List"
 GET: Final = "/v1.PodResourcesLister/Get"
@@ -30,11 +28,7 @@ class Wanted:
 
 def wanted_of(data: bytes) -> Wanted:
     """The content of a GetPodResourcesRequest."""
-    request = v1.GetPodResourcesRequest()
-    try:
-        request.ParseFromString(data)
-    except DecodeError as exc:
-        raise WireError(f"{len(data)} bytes that are not a GetPodResourcesRequest") from exc
+    request = parsed(v1.GetPodResourcesRequest, data)
     return Wanted(request.pod_name, request.pod_namespace)
 
 
@@ -43,26 +37,14 @@ def pods_of(data: bytes) -> tuple[PodView, ...]:
 
     It does not tell sidecars from app containers: all are ``apps`` here.
     """
-    response = v1.ListPodResourcesResponse()
-    _parse(response, data)
+    response = parsed(v1.ListPodResourcesResponse, data)
     return tuple(_pod_view(pod) for pod in response.pod_resources)
 
 
 def allocatable_of(data: bytes) -> Allocatable:
     """The content of an AllocatableResourcesResponse."""
-    response = v1.AllocatableResourcesResponse()
-    _parse(response, data)
+    response = parsed(v1.AllocatableResourcesResponse, data)
     return Allocatable(tuple(response.cpu_ids), _blocks(response.memory), _uses(response.devices))
-
-
-def _parse(
-    message: v1.ListPodResourcesResponse | v1.AllocatableResourcesResponse, data: bytes
-) -> None:
-    try:
-        message.ParseFromString(data)
-    except DecodeError as exc:
-        name = message.DESCRIPTOR.name
-        raise WireError(f"{len(data)} bytes that are not a {name}") from exc
 
 
 def _pod_view(pod: v1.PodResources) -> PodView:
