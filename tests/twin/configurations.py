@@ -9,7 +9,7 @@ from tests.twin import sequences
 from tests.twin.kubelet import MANIFESTS, PORT, RUNTIME
 from tests.twin.sequences import GPU, NIC, Step
 
-DRAWN: Final = 24
+DRAWN: Final = 19
 
 _BASE: Final[dict[str, Any]] = {
     "kind": "KubeletConfiguration",
