@@ -291,14 +291,18 @@ function traceLines(steps) {
   }
   return lines.join('\n') || 'there was nothing to align';
 }
-function whyLines(found) {
-  return found ? [found.sentence, ...found.facts, '', ''].join('\n') : '';
+function kubeletsWords(d) {
+  return [d.reason, d.message].filter(Boolean).join(': ');
+}
+function whyLines(d) {
+  const found = d.explanation;
+  return found ? [`The kubelet's words: ${kubeletsWords(d)}`, ...found.facts, '', ''].join('\n') : '';
 }
 function decisions(found) {
   const lines = found.items.map(d => {
     const key = d.uid + ' ' + d.time, isBad = d.outcome === 'pod_rejected';
     const details = make('details'), summary = make('summary',
-      [d.reason, d.message].filter(Boolean).join(': ') || 'show how it was decided');
+      d.why || kubeletsWords(d) || 'show how it was decided');
     details.append(summary);
     const shown = () => {
       const pre = make('pre', traces.get(key) || 'loading');
@@ -307,7 +311,7 @@ function decisions(found) {
         fetch('decisions?uid=' + encodeURIComponent(d.uid), {cache: 'no-store'})
           .then(answer => answer.json()).then(all => {
             const same = all.items.find(one => one.time === d.time);
-            traces.set(key, same ? whyLines(same.explanation) + traceLines(same.trace)
+            traces.set(key, same ? whyLines(same) + traceLines(same.trace)
               : 'the agent has forgotten it');
             pre.textContent = traces.get(key);
           }).catch(error => { pre.textContent = String(error); });
