@@ -61,7 +61,7 @@ def test_fifty_hosts_register_and_publish_in_seconds(plane):
             assert sum(fleet.writes.values()) == 50
             assert len(json.loads(plane.kubectl("get", "nodes", "-o", "json"))["items"]) == 50
             ready = plane.kubectl(
-                "wait", "--for=condition=Ready", "nodes", "--all", "--timeout=20s"
+                "wait", "--for=condition=Ready", "nodes", "--all", "--timeout=120s"
             )
             assert ready.count("condition met") == 50
             await fleet.remove()
