@@ -178,13 +178,17 @@ def test_a_refusal_by_the_kernel_is_told_in_its_own_words(agent):
 
 
 def test_init_containers_and_sidecars_run_in_order(agent):
-    found = pod("many", script="cat /work/a /work/b; sleep 100000")
-    mount = {"volumeMounts": [{"name": "work", "mountPath": "/work"}]}
+    found = pod("many", script="cat /room/a /room/b; sleep 100000")
+    mount = {"volumeMounts": [{"name": "work", "mountPath": "/room"}]}
     main = found["spec"]["containers"][0]
     main |= mount
     found["spec"]["volumes"] = [{"name": "work", "emptyDir": {}}]
-    first = {**main, "name": "first", "command": ["/bin/sh", "-c", "echo one > /work/a"]}
-    side = {**main, "name": "side", "command": ["/bin/sh", "-c", "echo two > /work/b; sleep 1000"]}
+    first = {**main, "name": "first", "command": ["/bin/sh", "-c", "echo one > /room/a"]}
+    side = {
+        **main,
+        "name": "side",
+        "command": ["/bin/sh", "-c", "echo two > /room/b; sleep 1000"],
+    }
     found["spec"]["initContainers"] = [first, {**side, "restartPolicy": "Always"}]
     agent.apply(found)
     agent.until_phase("many", "Running")

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Final
 
 import msgspec
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -97,3 +98,19 @@ class Stream(Response):
 async def _gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+# What an application does about exceptions.
+
+
+async def told_problem(request: Request, exc: Exception) -> Response:
+    """The answer to a request that gets no."""
+    del request
+    assert isinstance(exc, ProblemError), "registered for this type only"
+    return problem_answer(exc)
+
+
+async def left_alone(request: Request, exc: Exception) -> Response:
+    """The client went away while it was sending; nobody reads the answer."""
+    del request, exc
+    return Response(status_code=400)

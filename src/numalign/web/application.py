@@ -14,7 +14,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from numalign.core.errors import NumalignError
-from numalign.web.answers import ProblemError, problem_answer
+from numalign.web.answers import ProblemError, left_alone, problem_answer, told_problem
 from numalign.web.api import Api
 from numalign.web.requests import Access
 
@@ -72,22 +72,16 @@ def application(api: Api, access: Access) -> Starlette:
         routes=[Route(path, checked(endpoint), methods=m) for path, endpoint, m in routes],
         middleware=[Middleware(_SecurityHeaders)],
         exception_handlers={
-            ProblemError: _told,
+            ProblemError: told_problem,
             HTTPException: _told_http,
             NumalignError: _told_ours,
-            ClientDisconnect: _left,
+            ClientDisconnect: left_alone,
             Exception: _told_bug,
         },
     )
     app.router.redirect_slashes = False
     app.state.access = access
     return app
-
-
-async def _told(request: Request, exc: Exception) -> Response:
-    del request
-    assert isinstance(exc, ProblemError), "registered for this type only"
-    return problem_answer(exc)
 
 
 async def _told_http(request: Request, exc: Exception) -> Response:
@@ -101,12 +95,6 @@ async def _told_http(request: Request, exc: Exception) -> Response:
 async def _told_ours(request: Request, exc: Exception) -> Response:
     del request
     return problem_answer(ProblemError(503, "Unavailable", str(exc), headers={"retry-after": "1"}))
-
-
-async def _left(request: Request, exc: Exception) -> Response:
-    """The client went away while it was sending; nobody reads the answer."""
-    del request, exc
-    return Response(status_code=400)
 
 
 async def _told_bug(request: Request, exc: Exception) -> Response:

@@ -23,7 +23,7 @@ from starlette.routing import BaseRoute, Route
 from numalign.apps.scheduler.port import SchedulerPort
 from numalign.core.errors import ConfigError, WireError
 from numalign.web import probes
-from numalign.web.answers import JSON_TYPE, ProblemError, problem_answer
+from numalign.web.answers import JSON_TYPE, ProblemError, left_alone, problem_answer, told_problem
 from numalign.web.api import Limits
 from numalign.web.server import serve_app, tcp_listener
 from numalign.wire import extender
@@ -128,20 +128,14 @@ def application(scheduler: SchedulerPort) -> Starlette:
     app = Starlette(
         routes=routes,
         exception_handlers={
-            ProblemError: _told,
+            ProblemError: told_problem,
             WireError: _told_wire,
             HTTPException: _told_http,
-            ClientDisconnect: _left,
+            ClientDisconnect: left_alone,
         },
     )
     app.router.redirect_slashes = False
     return app
-
-
-async def _told(request: Request, exc: Exception) -> Response:
-    del request
-    assert isinstance(exc, ProblemError), "registered for this type only"
-    return problem_answer(exc)
 
 
 async def _told_wire(request: Request, exc: Exception) -> Response:
@@ -153,12 +147,6 @@ async def _told_http(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, HTTPException), "registered for this type only"
     error = f"{request.method} {request.url.path[:100]}: {exc.detail}"
     return problem_answer(ProblemError(exc.status_code, "NotFound", error, headers=exc.headers))
-
-
-async def _left(request: Request, exc: Exception) -> Response:
-    """The client went away while it was sending; nobody reads the answer."""
-    del request, exc
-    return Response(status_code=400)
 
 
 # The server.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from numalign.apps.situations.evidence import Evidence
@@ -81,7 +81,7 @@ def pods_of(
         match = _match(own, names.get(uid), loose, host)
         if match is not None:
             loose.remove(match)
-            pods[uid] = _with_uid(match, uid)
+            pods[uid] = replace(match, uid=uid)
             names.setdefault(uid, f"{match.namespace}/{match.name}")
             del homeless[uid]
     for pod in loose:
@@ -92,7 +92,7 @@ def pods_of(
             )
             continue
         uid = f"{pod.namespace}/{pod.name}"
-        pods[uid], names[uid] = _with_uid(pod, uid), uid
+        pods[uid], names[uid] = replace(pod, uid=uid), uid
     if not evidence.pods_complete:
         notes += _idle(views, pods, names, known=bool(evidence.pods))
     for uid, own in homeless.items():
@@ -184,20 +184,6 @@ def _is_first(container: str, held: Mapping[str, Holding]) -> bool:
     own = held[container]
     sharing = [name for name, other in held.items() if name == container or _shares(own, other)]
     return sharing[-1] != container
-
-
-def _with_uid(pod: Pod, uid: str) -> Pod:
-    return Pod(
-        uid,
-        pod.name,
-        pod.namespace,
-        pod.init_containers,
-        pod.containers,
-        pod.requests,
-        pod.limits,
-        pod.overhead,
-        pod.qos,
-    )
 
 
 def _match(
