@@ -28,6 +28,7 @@ from tests.real.control_plane import ControlPlane
 from tests.real.guest import TOPOLOGIES, Guest
 from tests.twin import kubelet
 from tests.twin.configurations import Configuration
+from tests.twin.worker import start_containerd
 
 INSIDE = "tests.cluster.real_worker"
 START_SECONDS_MAX = 240.0
@@ -75,10 +76,7 @@ def real_worker(
         worker = RealWorker(guest, name)
         port = urlsplit(plane.address).port
         worker.call("inside_relay", port)
-        text = containerd.config_text(kubelet.RUNTIME, files / "bin", major=2)
-        guest.call(
-            "tests.twin.kubelet:start_containerd", str(files), text, seconds=START_SECONDS_MAX
-        )
+        start_containerd(guest, files)
         account = exporter_kubeconfig or plane.kubeconfig
         certificate = (plane.place / "certs" / "apiserver.crt").read_text()
         worker.call(
@@ -92,6 +90,7 @@ def real_worker(
             [str(plane.place / "certs" / "apiserver.crt"), certificate],
             seconds=START_SECONDS_MAX,
         )
+        guest.call("tests.twin.kubelet:wait_for_images", seconds=START_SECONDS_MAX)
         yield worker
 
 

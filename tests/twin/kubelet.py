@@ -43,6 +43,7 @@ STATE_FILES: Final = {
     "memory_manager_state": ROOT / "memory_manager_state",
     "kubelet_internal_checkpoint": DEVICES / "kubelet_internal_checkpoint",
 }
+IMAGES: Final = ("busybox", "pause")
 ENDED: Final = ("Failed", "Succeeded")
 
 _processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -93,7 +94,7 @@ def _killed(name: str) -> None:
 
 
 def start_containerd(files: str, config: str) -> None:
-    """A private containerd with the two images of the tests."""
+    """A private containerd, which then takes up the two images of the tests."""
     for name in ("cdi", "cni-bin", "cni-conf"):
         (RUNTIME / name).mkdir(parents=True)
     network = {"cniVersion": "0.4.0", "name": "none", "plugins": [{"type": "loopback"}]}
@@ -101,17 +102,20 @@ def start_containerd(files: str, config: str) -> None:
     (RUNTIME / "config.toml").write_text(config)
     path = f"{files}/bin:{os.environ['PATH']}"
     programs = Path(files) / "bin"
-    _started(
-        "containerd", [str(programs / "containerd"), "-c", str(RUNTIME / "config.toml")], PATH=path
-    )
-    ctr = [str(programs / "ctr"), "-a", str(RUNTIME / "containerd.sock"), "-n", "k8s.io"]
+    command = [str(programs / "containerd"), "-c", str(RUNTIME / "config.toml")]
+    _started("containerd", command, PATH=path)
+    place = RUNTIME / "containerd.sock"
+    until(place.exists, "containerd answers", START_SECONDS_MAX)
+    ctr = [str(programs / "ctr"), "-a", str(place), "-n", "k8s.io"]
+    for name in IMAGES:
+        _started(f"import {name}", [*ctr, "images", "import", f"{files}/{name}.tar"])
 
-    def called(*words: str) -> bool:
-        return subprocess.run([*ctr, *words], capture_output=True, check=False).returncode == 0
 
-    until(lambda: called("version"), "containerd answers", START_SECONDS_MAX)
-    for name in ("busybox", "pause"):
-        assert called("images", "import", f"{files}/{name}.tar"), _log("containerd")[-1000:]
+def wait_for_images() -> None:
+    """Until the images are there: the kubelet starts in the meantime."""
+    for name in IMAGES:
+        process = _processes.pop(f"import {name}")
+        assert process.wait(START_SECONDS_MAX) == 0, _log(f"import {name}") + _log("containerd")
 
 
 def start_kubelet(program: str, files: str, config: Mapping[str, Any]) -> None:

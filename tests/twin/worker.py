@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from tests.e2e.peers.build import NUMA_PLUGIN, built
@@ -16,6 +17,12 @@ from tests.twin.sequences import Step
 
 INSIDE = "tests.twin.kubelet"
 CALL_SECONDS_MAX = 900.0
+
+
+def start_containerd(guest: Guest, files: Path) -> None:
+    """Starts containerd inside; ``wait_for_images`` says when it can be used."""
+    text = containerd.config_text(kubelet.RUNTIME, containerd.crun(), major=2)
+    guest.call(f"{INSIDE}:start_containerd", str(files), text, seconds=CALL_SECONDS_MAX)
 
 
 class Worker:
@@ -36,9 +43,9 @@ class Worker:
 
     def start(self) -> None:
         """Starts everything."""
-        text = containerd.config_text(kubelet.RUNTIME, self.files / "bin", major=2)
-        self.call("start_containerd", str(self.files), text)
+        start_containerd(self.guest, self.files)
         self.start_kubelet()
+        self.call("wait_for_images")
         self.start_plugins()
 
     def start_kubelet(self) -> None:
