@@ -249,6 +249,8 @@ mount -t 9p -o trans=virtio,version=9p2000.L,ro,msize=262144,cache=loose host /h
 mount -t overlay -o lowerdir=/host,upperdir=/upper/files,workdir=/upper/work root /root
 for name in proc sys dev; do mount --move /$name /root/$name; done
 mkdir -p /root/dev/shm /root/dev/pts /root/dev/hugepages
+ln -s /proc/self/fd /root/dev/fd; ln -s fd/0 /root/dev/stdin
+ln -s fd/1 /root/dev/stdout; ln -s fd/2 /root/dev/stderr
 mount -t tmpfs shm /root/dev/shm; mount -t devpts pts /root/dev/pts
 mount -t hugetlbfs huge /root/dev/hugepages
 mount -t tmpfs run /root/run
