@@ -15,7 +15,7 @@ from numalign.adapters.podresources import PodResources
 from numalign.adapters.state_files import StateDirectory
 from numalign.core.pod import Pod
 from numalign.core.podresources_view import snapshot
-from numalign.wire import state_files
+from numalign.wire import device_checkpoint, state_files
 from numalign.wire.kubelet_document import document_of
 
 
@@ -30,7 +30,7 @@ class ServedHost:
         self.socket = self.state / "pod-resources" / "kubelet.sock"
         self.config = place / "config.yaml"
         self.config.write_text(json.dumps(document_of(self.host.config)))
-        self._files = StateDirectory(self.state)
+        self._files = StateDirectory(self.state, [device_checkpoint.FOLDER])
         self._files.prepare()
         self._write()
 
@@ -60,7 +60,7 @@ class ServedHost:
         situation = self.host.situation
         found = state_files.encoded(situation.state, situation.host.settings)
         for name, data in found.items():
-            self._files.write(name, data)
+            self._files.write(state_files.PLACES[name], data)
 
     @contextlib.contextmanager
     def served(self) -> Iterator[None]:

@@ -15,21 +15,17 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, Final
 
-from tests.twin.kubelet import (
-    CGROUPS,
-    ENDED,
-    NotSettledError,
-    group_files,
-    until,
-)
+from tests.twin.kubelet import CGROUPS, ENDED, NotSettledError, group_files, until
+
+from numalign.wire.device_checkpoint import FOLDER
+from numalign.wire.state_files import PLACES
 
 STATE: Final = Path("/run/agent")
 MANIFESTS: Final = Path("/run/agent-manifests")
 CONFIG: Final = Path("/run/agent.yaml")
 LOG: Final = Path("/run/agent.log")
 PARENT: Final = "numalign-twin"
-DEVICES: Final = STATE / "device-plugins"
-FILES: Final = ("cpu_manager_state", "memory_manager_state", "kubelet_internal_checkpoint")
+DEVICES: Final = STATE / FOLDER
 SECONDS_MAX: Final = 400.0
 
 # An emulated CPU takes half a minute to load the agent; so one process does it once, and every
@@ -165,11 +161,8 @@ def settled(uids: Sequence[str]) -> dict[str, Any]:
 
 def state_files() -> dict[str, str | None]:
     """The bytes of the state files."""
-    found = {}
-    for name in FILES:
-        path = next((p for p in (STATE / name, DEVICES / name) if p.exists()), None)
-        found[name] = path.read_text() if path is not None else None
-    return found
+    paths = {name: STATE / place for name, place in PLACES.items()}
+    return {name: p.read_text() if p.exists() else None for name, p in paths.items()}
 
 
 def put_state_files(files: Mapping[str, str | None]) -> None:
@@ -179,7 +172,7 @@ def put_state_files(files: Mapping[str, str | None]) -> None:
     DEVICES.mkdir(parents=True)
     for name, text in files.items():
         if text is not None:
-            (DEVICES if name == FILES[2] else STATE).joinpath(name).write_text(text)
+            (STATE / PLACES[name]).write_text(text)
 
 
 def cgroups(uid: str) -> dict[str, dict[str, str]]:

@@ -5,20 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-# Where the three files are below the state directory. The kubelet has the devices in a folder of
-# their own, our agent beside the others.
-FILES: Final = (
-    "cpu_manager_state",
-    "memory_manager_state",
-    "device-plugins/kubelet_internal_checkpoint",
-    "kubelet_internal_checkpoint",
-)
+from numalign.wire import state_files
+
+FILES: Final = tuple(state_files.PLACES.values())
 
 
 class StateChanges:
     """Compares what the files look like with what they looked like the last time.
 
-    Asked once a second this costs four calls, needs no watch that a full host may be out of, and
+    Asked once a second this costs three calls, needs no watch that a full host may be out of, and
     works on every file system. The files are replaced by renaming, so no change is missed.
     """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,18 +15,23 @@ DIRECTORY_MODE: Final = 0o700
 
 
 class StateDirectory:
-    """One directory of state files. What was written is on the disk when ``write`` returns."""
+    """One directory of state files. What was written is on the disk when ``write`` returns.
 
-    def __init__(self, root: Path) -> None:
+    A name may lie in one of its ``folders``.
+    """
+
+    def __init__(self, root: Path, folders: Sequence[str] = ()) -> None:
         self.root = root
+        self._folders = [root, *(root / folder for folder in folders)]
         self._written: dict[str, bytes] = {}
 
     def prepare(self) -> None:
         """Makes the directory and removes what a crash in the middle of a write left behind."""
         try:
-            self.root.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
-            for left in self.root.glob(".*.tmp"):
-                left.unlink(missing_ok=True)
+            for folder in self._folders:
+                folder.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+                for left in folder.glob(".*.tmp"):
+                    left.unlink(missing_ok=True)
         except OSError as error:
             raise _refused(self.root, error, "make the state directory") from error
 
@@ -51,7 +57,7 @@ class StateDirectory:
         if self._written.get(name) == data:
             return False
         path = self.root / name
-        temporary = path.with_name(f".{name}.tmp")
+        temporary = path.with_name(f".{path.name}.tmp")
         try:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
             try:
@@ -60,7 +66,7 @@ class StateDirectory:
             finally:
                 os.close(descriptor)
             temporary.rename(path)
-            self._sync_directory()
+            _sync(path.parent)
         except OSError as error:
             self._written.pop(name, None)
             raise _refused(path, error, "write it") from error
@@ -69,19 +75,21 @@ class StateDirectory:
 
     def remove(self, name: str) -> None:
         """Removes a file if it is there."""
+        path = self.root / name
         try:
-            (self.root / name).unlink(missing_ok=True)
-            self._sync_directory()
+            path.unlink(missing_ok=True)
+            _sync(path.parent)
         except OSError as error:
-            raise _refused(self.root / name, error, "remove it") from error
+            raise _refused(path, error, "remove it") from error
         self._written.pop(name, None)
 
-    def _sync_directory(self) -> None:
-        descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

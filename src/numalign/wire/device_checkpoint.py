@@ -18,6 +18,8 @@ from numalign.wire import dump, gojson, goshapes
 from numalign.wire.goshapes import CHECKSUM, INT64, Bytes, Items, Keyed, Numbered, Struct, Text
 
 FILE_NAME: Final = "kubelet_internal_checkpoint"
+FOLDER: Final = "device-plugins"  # below the directory of the other state files
+PLACE: Final = f"{FOLDER}/{FILE_NAME}"
 
 K = TypeVar("K", str, int)
 Ids = tuple[str, ...] | None

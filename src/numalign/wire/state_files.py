@@ -8,9 +8,13 @@ from numalign.core.host import HostState
 from numalign.core.settings import Settings
 from numalign.wire import cpu_checkpoint, device_checkpoint, device_holdings, memory_checkpoint
 
-FILE_NAMES: Final = tuple(
-    module.FILE_NAME for module in (cpu_checkpoint, memory_checkpoint, device_checkpoint)
-)
+# Where each is below the kubelet's directory, and below that of our agent.
+PLACES: Final = {
+    cpu_checkpoint.FILE_NAME: cpu_checkpoint.FILE_NAME,
+    memory_checkpoint.FILE_NAME: memory_checkpoint.FILE_NAME,
+    device_checkpoint.FILE_NAME: device_checkpoint.PLACE,
+}
+FILE_NAMES: Final = tuple(PLACES)
 
 
 def encoded(

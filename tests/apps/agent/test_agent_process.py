@@ -214,7 +214,9 @@ def test_a_damaged_file_of_devices_is_told_with_its_name():
         "devices: [{resource: example.com/fpga, devices: [{id: f0, nodes: [0]}]}]\n"
     )
     with AgentProcess(config=config) as agent:
-        code, said = damaged(agent, "kubelet_internal_checkpoint", lambda data: data[:-9])
+        code, said = damaged(
+            agent, "device-plugins/kubelet_internal_checkpoint", lambda data: data[:-9]
+        )
         assert code == 1
         assert "kubelet_internal_checkpoint: " in said
         assert "numalign state check" in said

@@ -297,6 +297,28 @@ def test_after_a_restart_a_new_pod_waits_for_a_plugin_that_was_there_before():
     assert any(isinstance(e, ev.AllocateDevices) for e in effects)
 
 
+def test_a_pod_that_has_devices_by_the_state_of_a_kubelet_keeps_all_while_it_waits_for_the_plugin():
+    host = Host()
+    with_devices(host)
+    host.submit("first", box(cpu="2", gpu="1"))
+    host.submit("p", box(cpu="2", gpu="1"))
+    for uid, device in (("first", "g0"), ("p", "g1")):
+        answer = Allocation({"GPU": device}, response=b"x")
+        host.event(ev.DevicesAllocated(uid, "c", "example.com/gpu", answer, host.now))
+    before = host.state.host.cpu.entries["p"]
+    host.state = replace(host.state, pods={})  # a kubelet leaves no file of pods
+    for _ in range(2):  # and a crash while it waits changes nothing
+        restarted(host)
+        host.submit("p", box(cpu="2", gpu="1"))
+        host.event(ev.SourcesReady(host.now))
+        assert host.state.pods["p"].reason == "WaitingForDevicePlugin"
+        assert host.state.host.cpu.entries == {"p": before}
+    effects = with_devices(host)
+    [wanted] = [e for e in effects if isinstance(e, ev.AllocateDevices)]
+    assert (wanted.uid, wanted.ids) == ("p", ("g1",))
+    assert host.state.host.cpu.entries == {"p": before}
+
+
 def test_a_pod_does_not_wait_for_ever_for_a_plugin():
     host = Host()
     with_devices(host)

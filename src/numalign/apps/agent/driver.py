@@ -237,11 +237,12 @@ class Agent:
 
     def _save(self, state: AgentState) -> None:
         files = state_files.encoded(state.host, self.setup.host.settings, self._written)
-        # The pods come last: one that is not said to await its plugin has the answer on disk.
-        files[saved.FILE_NAME] = saved.dump(state.pods)
+        pods = saved.dump(state.pods)
         self._written = None  # if this fails half-way, the next one writes all files
         for name, data in files.items():
-            self._files.write(name, data)
+            self._files.write(state_files.PLACES[name], data)
+        # The pods come last: one that is not said to await its plugin has the answer on disk.
+        self._files.write(saved.FILE_NAME, pods)
         self._written = state.host
         self._problems.pop("save", None)
 

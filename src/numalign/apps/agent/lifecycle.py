@@ -48,7 +48,9 @@ NEVER_RAN_CODE: Final = 128  # as for a command that cannot be started
 def advanced(setup: AgentSetup, state: AgentState, uid: str, now: float) -> Next:
     """Starts whatever of a pod can be started now."""
     known = state.pods[uid]
-    if known.is_terminal or known.deleting or known.awaited or uid not in state.host.pods:
+    if known.is_terminal or known.deleting or known.awaited or known.waits_for_plugin:
+        return state, []
+    if uid not in state.host.pods:
         return state, []
     effects: list[Effect] = []
     for container in _due(known, now):

@@ -61,10 +61,16 @@ def recovered(
         running=frozenset(alive),
     )
     known = {uid: _with_processes(uid, pod, alive, ended, now) for uid, pod in pods.items()}
-    # The devices of a pod whose plugin had not answered were never noted, so it is decided anew.
+    # One that has devices and waits to be decided about keeps all that it has until then.
+    kept = {
+        uid: p.pod
+        for uid, p in known.items()
+        if p.waits_for_plugin and not p.deleting and uid in started.devices.entries
+    }
+    # The devices of a pod whose plugin had not answered were never given, so it is decided anew.
     known |= {uid: waiting(pod, _resources(pod)) for uid, pod in known.items() if pod.awaited}
     active = {uid: p.pod for uid, p in known.items() if _holds(p)}
-    state = AgentState(replace(started, pods=active), known, started_at=now)
+    state = AgentState(replace(started, pods={**active, **kept}), known, started_at=now)
     effects: list[Effect] = []
     for uid in active:
         state, more = _readmitted(setup, state, uid)

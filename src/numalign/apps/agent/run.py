@@ -145,7 +145,7 @@ async def assembled(options: Options, now: Callable[[], float] = time.time) -> P
     config = read_config(options.config)
     setup, kubelet = setup_of(config, machine)
     setup = replace(setup, runs_processes=options.runtime == "process")
-    files = StateDirectory(options.state_dir)
+    files = StateDirectory(options.state_dir, [device_checkpoint.FOLDER])
     files.prepare()
     runtime, bridge = await _runtime(options, config, setup, kubelet)
     running, ended = processes.split(await runtime.adopt()) if runtime else ([], [])
@@ -167,7 +167,7 @@ async def assembled(options: Options, now: Callable[[], float] = time.time) -> P
     def told(event: PluginEvent) -> None:
         _plugin_event(agent, event, now())
 
-    plugins = DevicePlugins(options.state_dir / "device-plugins", told)
+    plugins = DevicePlugins(options.state_dir / device_checkpoint.FOLDER, told)
     agent = Agent(setup, machine, files, bridge, plugins, now)
     agent.begin(state)
     if isinstance(bridge, DecideOnly):
@@ -263,7 +263,7 @@ def restored(files: StateDirectory, setup: AgentSetup) -> _Restored:
     settings = setup.host.settings
     cpu = files.read(cpu_checkpoint.FILE_NAME)
     memory = files.read(memory_checkpoint.FILE_NAME)
-    held = files.read(device_checkpoint.FILE_NAME)
+    held = files.read(device_checkpoint.PLACE)
     pods = files.read(saved.FILE_NAME)
     root = files.root
     found: _Restored = {"cpu": None, "memory": None, "saved_devices": None, "pods": {}}
@@ -278,7 +278,7 @@ def restored(files: StateDirectory, setup: AgentSetup) -> _Restored:
             content = device_checkpoint.decode(held)
         except CorruptCheckpointError as error:
             # The kubelet would start without it, and then refuse the pods that hold devices.
-            path = str(root / device_checkpoint.FILE_NAME)
+            path = str(root / device_checkpoint.PLACE)
             raise CorruptCheckpointError(f"{path}: {error}") from error
         found["saved_devices"] = device_holdings.saved_of(content)
     if pods is not None:

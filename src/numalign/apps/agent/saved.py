@@ -15,17 +15,12 @@ import msgspec
 
 from numalign.apps.agent.model import AgentPod, ContainerStatus, Phase
 from numalign.core.errors import CorruptCheckpointError
-from numalign.wire import cpu_checkpoint, device_checkpoint, memory_checkpoint
+from numalign.wire import state_files
 from numalign.wire.pod_records import PodRecord
 from numalign.wire.pods import core_pod
 
 FILE_NAME: Final = "pods.json"
-STATE_FILES: Final = (
-    cpu_checkpoint.FILE_NAME,
-    memory_checkpoint.FILE_NAME,
-    device_checkpoint.FILE_NAME,
-    FILE_NAME,
-)
+STATE_FILES: Final = (*state_files.PLACES.values(), FILE_NAME)
 VERSION: Final = 1
 
 

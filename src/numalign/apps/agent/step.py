@@ -140,11 +140,17 @@ def _plugins_awaited(setup: AgentSetup, state: AgentState, pod: Pod, now: float)
 
 
 def _deferred(state: AgentState, event: PodSubmitted, pod: Pod, missing: list[str]) -> Next:
-    """Keeps a pod without a decision until its device plugin is back, or long enough."""
+    """Keeps a pod without a decision until its device plugin is back, or long enough.
+
+    One that has devices already, by a state file that somebody else left, keeps all that it has.
+    """
     containers = {c.name: ContainerStatus() for c in pod.in_order}
     new = AgentPod(event.record, pod, event.source, event.now, containers=containers)
     new = waiting(new, missing)
     state = replace(state, pods={**state.pods, event.uid: new})
+    if event.uid in state.host.devices.entries:
+        active = {**state.host.pods, event.uid: pod}
+        state = replace(state, host=replace(state.host, pods=active))
     note = Note("pod_deferred", {**lifecycle.named(pod), "resources": missing})
     return state, [Save(), *_answers(event.request, new, event.uid), note]
 

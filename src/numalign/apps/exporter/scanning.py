@@ -91,9 +91,7 @@ class Scanner:
             if data is not None and settings.memory_policy == "Static":
                 found.memory = memory_checkpoint.decode(data, settings)
         with contextlib.suppress(NumalignError):
-            # The kubelet has the devices in a folder of their own, our agent beside the others.
-            data = StateDirectory(root / "device-plugins").read(device_checkpoint.FILE_NAME)
-            data = data or files.read(device_checkpoint.FILE_NAME)
+            data = files.read(device_checkpoint.PLACE)
             if data is not None:
                 found.devices = device_holdings.saved_of(device_checkpoint.decode(data))
         return found

@@ -7,10 +7,9 @@ from typing import Final
 
 from numalign.adapters.small_files import read_small
 from numalign.core.errors import ConfigError
-from numalign.wire.state_files import FILE_NAMES
+from numalign.wire.state_files import PLACES
 
 STATE_BYTES_MAX: Final = 64 * 1024 * 1024
-DEVICE_PLUGINS: Final = "device-plugins"
 
 
 def state_files(directory: Path) -> dict[str, bytes]:
@@ -18,8 +17,8 @@ def state_files(directory: Path) -> dict[str, bytes]:
     if not directory.is_dir():
         raise ConfigError(f"{directory}: found no directory, expected one with state files.")
     found: dict[str, bytes] = {}
-    for name in FILE_NAMES:
-        for path in (directory / name, directory / DEVICE_PLUGINS / name):
+    for name, place in PLACES.items():
+        for path in (directory / place, directory / name):  # a copy may be flat
             data = read_small(path, STATE_BYTES_MAX)
             if data is not None:
                 found[name] = data
