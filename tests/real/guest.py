@@ -202,6 +202,9 @@ class Guest:
         append = (
             "console=ttyS0 panic=-1 mitigations=off nokaslr no_timer_check tsc=reliable audit=0 "
             "nmi_watchdog=0 nosoftlockup cryptomgr.notests quiet "
+            # What costs an emulated kernel dearly and changes nothing that is tested.
+            "numa_balancing=disable psi=0 init_on_alloc=0 apparmor=0 hardened_usercopy=off "
+            "randomize_kstack_offset=off rcupdate.rcu_expedited=1 "
             f"hugepagesz=2M hugepages={shape.hugepages} "
             f"numalign.python={sys.executable} numalign.checkout={CHECKOUT}"
         )

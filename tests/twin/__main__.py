@@ -9,14 +9,26 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from tests.real.containerd import UnavailableError
+from tests.real.guest import CallError, GuestError
 from tests.real.kubernetes import MissingError, say
-from tests.twin.configurations import CONFIGURATIONS
+from tests.twin.configurations import CONFIGURATIONS, Configuration
 from tests.twin.run import Report, twinned
 
 SHOWN_MAX = 1000  # characters of a difference
+
+
+def attempted(configuration: Configuration, version: str, records: Path | None) -> Report:
+    """One run; that it broke off is told as a difference, so that the others go on."""
+    try:
+        return twinned(configuration, version, record_to=records)
+    except (CallError, GuestError) as error:
+        say(f"{configuration.name} {version} broke off: {error}")
+        return Report(configuration.name, version, differences=[f"broke off: {error}"])
 
 
 def main() -> int:
@@ -25,6 +37,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="CONFIGURATION", help=", ".join(CONFIGURATIONS))
     parser.add_argument("--kubernetes", metavar="VERSION", help="only this version")
     parser.add_argument("--records", type=Path, metavar="DIR", help="where to write records")
+    parser.add_argument("--jobs", type=int, default=1, help="so many at a time (1)")
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in CONFIGURATIONS]
     if unknown:
@@ -32,23 +45,29 @@ def main() -> int:
     if os.geteuid() != 0:
         say("skipped: the twin test needs root, since the guest reads this host's files as root")
         return 0
-    reports: list[Report] = []
-    for name in options.names or CONFIGURATIONS:
-        for version in CONFIGURATIONS[name].versions:
-            if options.kubernetes not in (None, version):
-                continue
-            try:
-                report = twinned(CONFIGURATIONS[name], version, record_to=options.records)
-            except (MissingError, UnavailableError) as error:
-                say(f"skipped: {error}")
-                return 0
-            reports.append(report)
+    runs = [
+        (CONFIGURATIONS[name], version)
+        for name in options.names or CONFIGURATIONS
+        for version in CONFIGURATIONS[name].versions
+        if options.kubernetes in (None, version)
+    ]
+    began = time.monotonic()
+    with ProcessPoolExecutor(max(1, options.jobs)) as pool:
+        futures = [pool.submit(attempted, *run, options.records) for run in runs]
+        try:
+            reports = [future.result() for future in futures]
+        except (MissingError, UnavailableError) as error:
+            pool.shutdown(cancel_futures=True)
+            say(f"skipped: {error}")
+            return 0
     for report in reports:
         sys.stdout.write(f"{report.line}\n")
         for text in report.differences:
             sys.stdout.write(f"  {text[:SHOWN_MAX]}\n")
     asked = sum(report.asked for report in reports)
-    sys.stdout.write(f"predicted {sum(report.predicted for report in reports)} of {asked}\n")
+    minutes = (time.monotonic() - began) / 60
+    predicted = sum(report.predicted for report in reports)
+    sys.stdout.write(f"predicted {predicted} of {asked}; {minutes:.1f} minutes\n")
     return 1 if any(report.differences for report in reports) else 0
 
 

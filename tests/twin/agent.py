@@ -51,7 +51,7 @@ def _run(words: Sequence[str]) -> None:
 
 
 def start(kubelet_config: str, version: str) -> None:
-    """Starts the agent, for the first time or again."""
+    """Starts the agent, for the first time or again; ``wait`` says when it answers."""
     MANIFESTS.mkdir(exist_ok=True)
     CONFIG.write_text(
         json.dumps(
@@ -70,6 +70,11 @@ def start(kubelet_config: str, version: str) -> None:
     process = _forks.Process(target=_run, args=(words,))
     process.start()
     _processes[:] = [process]
+
+
+def wait() -> None:
+    """Until the agent answers."""
+    [process] = _processes
 
     def is_up() -> bool:
         if not process.is_alive():
@@ -137,11 +142,15 @@ def decided(manifest: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def delete(name: str, uid: str) -> None:
-    """Takes a manifest away and waits until the agent has forgotten the pod."""
+def delete(name: str) -> None:
+    """Takes a manifest away."""
     (MANIFESTS / f"{name}.json").unlink()
+
+
+def forgotten(uid: str) -> None:
+    """Waits until the agent, if it runs, has forgotten a pod."""
     if _processes:
-        until(lambda: uid not in pods(), f"{name} goes", SECONDS_MAX)
+        until(lambda: uid not in pods(), f"{uid} goes", SECONDS_MAX)
 
 
 def settled(uids: Sequence[str]) -> dict[str, Any]:

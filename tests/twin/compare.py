@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-from numalign.wire import device_checkpoint
+from numalign.conformance.live import sorted_blocks
+from numalign.core.settings import Settings
+from numalign.wire import device_checkpoint, memory_checkpoint
 
 # What the agent says of totals, the kubelet says of static pods in other words.
 _NO_VICTIMS: Final = "no set of running pods found to reclaim resources: ["
@@ -34,21 +38,47 @@ def _words(result: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def file_differences(
-    theirs: Mapping[str, Any], ours: Mapping[str, Any], active: Collection[str]
+    theirs: Mapping[str, Any],
+    ours: Mapping[str, Any],
+    active: Collection[str],
+    settings: Settings,
 ) -> Iterator[str]:
     """The bytes of the state files; of devices what these pods hold.
 
-    The kubelet writes devices in a random order, and with entries of pods that are gone for as
-    long as no admission has cleaned up; the agent cleans up at once.
+    The kubelet writes devices, and the memory blocks of one container, in a random order, and
+    devices of pods that are gone for as long as no admission has cleaned up; the agent cleans up
+    at once.
     """
     for name in ("cpu_manager_state", "memory_manager_state"):
         if name == "memory_manager_state" and is_refused(theirs):
             continue  # what it was given on the way the kubelet frees at the next admission
-        if theirs[name] != ours[name]:
-            yield f"{name}: agent {ours[name]}, kubelet {theirs[name]}"
+        first, second = ours[name], theirs[name]
+        if first != second and name == memory_checkpoint.FILE_NAME:
+            first, second = _ordered(first, settings), _ordered(second, settings)
+        if first != second:
+            places = list(_places(first, second)) or ["only the bytes differ"]
+            yield f"{name}: {'; '.join(places)}"
     first, second = (_devices(found[_UNORDERED], active) for found in (ours, theirs))
     if first != second:
         yield f"{_UNORDERED}: agent {first}, kubelet {second}"
+
+
+def _ordered(text: str, settings: Settings) -> str:
+    """The memory manager's file with the blocks of each container in one order."""
+    state = memory_checkpoint.decode(text.encode(), settings)
+    state = replace(state, entries=sorted_blocks(state))
+    return memory_checkpoint.encode(state, settings).decode()
+
+
+def _places(ours: Any, theirs: Any, path: str = "") -> Iterator[str]:
+    """Where two JSON values differ, and how."""
+    if isinstance(ours, str) and isinstance(theirs, str) and ours[:1] == theirs[:1] == "{":
+        ours, theirs = json.loads(ours), json.loads(theirs)
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        for key in sorted(ours.keys() | theirs.keys()):
+            yield from _places(ours.get(key), theirs.get(key), f"{path}.{key}")
+    elif ours != theirs and path != ".checksum":
+        yield f"{path}: agent {ours}, kubelet {theirs}"
 
 
 def _devices(text: str | None, active: Collection[str]) -> Any:

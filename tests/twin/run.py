@@ -85,8 +85,12 @@ class Twin:
         return self.worker.guest.call(f"{AGENT}:{name}", *arguments, seconds=CALL_SECONDS_MAX)
 
     def start_agent(self) -> None:
-        """Starts the agent and plugins for it."""
+        """Starts the agent; it is of use once ``ready_agent`` has returned."""
         self.agent("start", str(CONFIG), self.worker.version)
+
+    def ready_agent(self) -> None:
+        """Waits for the agent, and starts plugins for it."""
+        self.agent("wait")
         place = str(agent.DEVICES)
         self.worker.call("start_plugins", self.worker.plugin, self.configuration.devices, place)
         self.has_agent = True
@@ -134,17 +138,31 @@ class Twin:
         if "apply" in step:
             yield from self._apply(step)
             return
-        if "delete" in step and self.has_agent:
-            self.agent("delete", step["delete"], self.worker.uids[step["delete"]])
-        if "delete" in step and step["delete"] in self.refused:
-            self.refused.remove(step["delete"])
+        if "delete" in step:
+            self._delete(step)
+            return
         if self.has_agent and ("stop" in step or "restart" in step):
             self.stop_agent()
+        is_start = "start" in step or "restart" in step
+        if self.has_agent and is_start:
+            self.start_agent()  # beside the kubelet
         result = self.worker.step(step)
         self.record["steps"].append(step if result is None else {**step, "result": result})
-        if self.has_agent and ("start" in step or "restart" in step):
-            self.start_agent()
+        if self.has_agent and is_start:
+            self.ready_agent()
             yield from self._after_start(result)
+
+    def _delete(self, step: Step) -> None:
+        name = step["delete"]
+        uid = self.worker.uids[name]
+        if self.has_agent:
+            self.agent("delete", name)
+        self.worker.step(step)
+        if self.has_agent:
+            self.agent("forgotten", uid)
+        if name in self.refused:
+            self.refused.remove(name)
+        self.record["steps"].append(step)
 
     def _after_start(self, result: dict[str, Any] | None) -> Iterator[str]:
         assert result is not None, "a start has a result"
@@ -186,14 +204,15 @@ class Twin:
         self.report.compared += 1
         yield from compare.decision_differences(theirs, ours)
         active = {uid for name, uid in self.worker.uids.items() if name not in self.refused}
-        yield from compare.file_differences(theirs, ours, active)
+        yield from compare.file_differences(theirs, ours, active, self.settings)
         yield from compare.cgroup_differences(theirs, ours)
         views = [self.agent("pod_resources", which) for which in ("kubelet", "agent")]
         yield from compare.view_differences(*views)
 
 
-def _progress(at: Callable[[], str]) -> Callable[[int, str], None]:
-    return lambda number, text: say(f"{at()} {number:2d} {text}")
+def _progress(report: Report, at: Callable[[], str]) -> Callable[[int, str], None]:
+    what = f"{report.configuration} {report.version}"
+    return lambda number, text: say(f"{what} {at()} {number:2d} {text}")
 
 
 def _write(record: dict[str, Any], place: Path) -> None:
@@ -219,8 +238,9 @@ def twinned(
         twin = Twin(running, report)
         if has_agent:
             twin.start_agent()
+            twin.ready_agent()
             say(f"{at()} the agent runs")
-        watch = _progress(at)
+        watch = _progress(report, at)
         try:
             twin.steps(steps, watch)
             if has_agent:

@@ -10,7 +10,7 @@ Step = dict[str, Any]
 GPU: Final = "vendor.com/gpu"
 NIC: Final = "vendor.com/nic"
 IMAGE: Final = "localhost/busybox:1"
-PODS_MAX: Final = 9  # running at the same time, by what an emulated kernel can carry
+PODS_MAX: Final = 7  # running at the same time, by what an emulated kernel can carry
 
 
 def container(

@@ -3,6 +3,8 @@
 import copy
 import gzip
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,11 @@ from tests.twin import compare, predict
 from tests.twin.configurations import CONFIGURATIONS
 
 from numalign.core.settings import Settings, Version
+from numalign.wire import memory_checkpoint
 
 RECORD = Path(__file__).parents[1] / "vectors" / "live" / "restricted-container-1.36.4.json.gz"
 UIDS = [f"{number:08d}-0000-4000-8000-000000000000" for number in range(1, 30)]
+MEMORY = memory_checkpoint.FILE_NAME
 SETTINGS = Settings(version=Version.V1_36, cpu_policy="static", memory_policy="Static")
 
 
@@ -64,7 +68,7 @@ def test_equal_results_do_not_differ(admitted, refused):
     for one in (admitted, refused):
         same = copy.deepcopy(one)
         assert not list(compare.decision_differences(one, same))
-        assert not list(compare.file_differences(one, same, UIDS))
+        assert not list(compare.file_differences(one, same, UIDS, SETTINGS))
         assert not list(compare.cgroup_differences(one, same))
 
 
@@ -91,10 +95,25 @@ def test_totals_are_told_in_other_words_of_static_pods(refused):
 def test_other_files_are_seen(admitted, steps, name):
     other = next(s["result"][name] for s in reversed(steps) if s["result"][name] != admitted[name])
     changed = {**admitted, name: other}
-    [found] = compare.file_differences(admitted, changed, UIDS)
+    [found] = compare.file_differences(admitted, changed, UIDS, SETTINGS)
     assert name in found
     if name == "kubelet_internal_checkpoint":  # devices of pods that are gone do not count
-        assert not list(compare.file_differences(admitted, changed, ()))
+        assert not list(compare.file_differences(admitted, changed, (), SETTINGS))
+
+
+def test_only_the_order_of_a_containers_memory_blocks_may_differ(steps):
+    [theirs] = [s["result"] for s in steps if s["result"]["phase"] == "Running"][5:6]
+    blocks = re.search(r'\[({"numaAffinity":[^}]*}),({"numaAffinity":[^}]*})\]', theirs[MEMORY])
+    settled = memory_checkpoint.decode(theirs[MEMORY].encode(), SETTINGS)
+    turned = {
+        uid: {name: tuple(reversed(found)) for name, found in containers.items()}
+        for uid, containers in settled.entries.items()
+    }
+    for entries, count in ((turned, 0), ({}, 1)):
+        state = replace(settled, entries=entries)
+        ours = {**theirs, MEMORY: memory_checkpoint.encode(state, SETTINGS).decode()}
+        assert blocks is not None and ours[MEMORY] != theirs[MEMORY]
+        assert len(list(compare.file_differences(theirs, ours, UIDS, SETTINGS))) == count
 
 
 def test_another_cgroup_value_is_seen_and_an_empty_pool_is_not(admitted):

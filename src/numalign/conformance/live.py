@@ -221,7 +221,7 @@ class _Live:
             states = [memory_checkpoint.decode(t.encode(), self.settings) for t in (ours, theirs)]
         except CorruptCheckpointError:
             return False
-        first, second = (replace(s, entries=_sorted_blocks(s)) for s in states)
+        first, second = (replace(s, entries=sorted_blocks(s)) for s in states)
         return first == second
 
     # Devices.
@@ -328,7 +328,8 @@ def _saved_devices(result: Json) -> devices.SavedDevices | None:
     return device_holdings.saved_of(device_checkpoint.decode(text.encode()))
 
 
-def _sorted_blocks(state: MemoryState) -> dict[str, dict[str, tuple[Block, ...]]]:
+def sorted_blocks(state: MemoryState) -> dict[str, dict[str, tuple[Block, ...]]]:
+    """The blocks of each container in one order; the kubelet has none."""
     return {
         uid: {
             name: tuple(sorted(blocks, key=lambda block: block.type))
