@@ -3,9 +3,9 @@
     with real_worker(plane, {"topologyManagerPolicy": "restricted"}) as worker:
         worker.state_files()
 
-Inside run containerd, the kubelet and our exporter on the kubelet's own PodResources socket. The
-functions at the end are called inside the guest. The API server is reached through a relay, so
-that its certificate is right.
+Inside run containerd, the kubelet with device plugins and our exporter on the kubelet's own
+PodResources socket. The functions at the end are called inside the guest. The API server is
+reached through a relay, so that its certificate is right.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.e2e.peers.build import NUMA_PLUGIN, built
 from tests.real import containerd, kubernetes
 from tests.real.control_plane import ControlPlane
 from tests.real.guest import TOPOLOGIES, Guest
@@ -69,7 +70,7 @@ def real_worker(
     version: str = "1.36.4",
 ) -> Iterator[RealWorker]:
     """A worker whose kubelet has registered; MissingError where something is missing."""
-    config = Configuration("cluster", "four-nodes", "0", dict(settings)).kubelet
+    chosen = Configuration("cluster", "four-nodes", "0", dict(settings))
     program = str(kubernetes.programs(version, ["kubelet"]) / "kubelet")
     files = containerd.fetched("sid")
     with Guest(TOPOLOGIES["four-nodes"], has_network=True) as guest:
@@ -83,7 +84,7 @@ def real_worker(
             "inside_start",
             program,
             str(files),
-            config,
+            chosen.kubelet,
             name,
             plane.kubeconfig.read_text(),
             account.read_text(),
@@ -91,6 +92,13 @@ def real_worker(
             seconds=START_SECONDS_MAX,
         )
         guest.call("tests.twin.kubelet:wait_for_images", seconds=START_SECONDS_MAX)
+        guest.call(
+            "tests.twin.kubelet:start_plugins",
+            str(built(NUMA_PLUGIN)),
+            chosen.devices,
+            str(kubelet.DEVICES),
+            seconds=START_SECONDS_MAX,
+        )
         yield worker
 
 

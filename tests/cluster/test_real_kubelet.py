@@ -1,7 +1,7 @@
 """Real kubelets in guests with four NUMA nodes: what the stock scheduler breaks and ours does not.
 
 Five pods with three CPUs each, on a host where four fit. The exporter runs in the guest on the
-kubelet's own PodResources socket.
+kubelet's own PodResources socket, with the rights of its manifest.
 """
 
 from __future__ import annotations
@@ -13,27 +13,48 @@ import time
 from collections import Counter
 
 import pytest
+from tests.cluster.conftest import rights
+from tests.cluster.processes import running
 from tests.cluster.real_worker import real_worker
 from tests.cluster.schedulers import STOCK, scheduler
+from tests.packaging.manifests import NAMESPACE
 from tests.real.control_plane import control_plane
 from tests.real.kubernetes import MissingError
+from tests.twin.kubelet import HOST_NAME
+from tests.twin.sequences import GPU
 
 from numalign.core.sets import CpuSet
-from numalign.wire import crd, nrt
+from numalign.wire import (
+    cpu_checkpoint,
+    crd,
+    device_checkpoint,
+    device_holdings,
+    memory_checkpoint,
+    nrt,
+)
 
 pytestmark = pytest.mark.e2e_numa
 
 IMAGE = "localhost/busybox:1"
-SECONDS_MAX = 600.0  # everything is emulated, and the machine may be busy
 REFUSED = "TopologyAffinityError"
+STORM = 20  # refused pods are enough to see what happens
+QUIET_SECONDS = 30  # in which the stock scheduler alone would have tens of pods refused
+TOLD = f'numalign_redeploy_refusals_total{{host="{HOST_NAME}",reason="{REFUSED}"}}'
+SECONDS_MAX = 600.0  # everything is emulated, and the machine may be busy
+SINGLE = {"topologyManagerPolicy": "single-numa-node"}
+WHOLE = ({"cpu": "3", "memory": "32Mi"},)
+# The settings of the kubelet, and what the containers of each pod ask for.
 CASES = {
-    "single-numa-node": ({"topologyManagerPolicy": "single-numa-node"}, {}),
-    "restricted": ({"topologyManagerPolicy": "restricted"}, {}),
+    "single-numa-node": (SINGLE, WHOLE),
+    "restricted": ({"topologyManagerPolicy": "restricted"}, WHOLE),
     "pod-scope": (
-        {"topologyManagerPolicy": "single-numa-node", "topologyManagerScope": "pod"},
-        {},
+        {**SINGLE, "topologyManagerScope": "pod"},
+        ({"cpu": "2", "memory": "16Mi"}, {"cpu": "1", "memory": "16Mi"}),
     ),
-    "huge-pages": ({"topologyManagerPolicy": "single-numa-node"}, {"hugepages-2Mi": "16Mi"}),
+    "huge-pages-and-devices": (
+        SINGLE,
+        ({"cpu": "3", "memory": "32Mi", "hugepages-2Mi": "16Mi", GPU: "1"},),
+    ),
 }
 
 
@@ -42,20 +63,23 @@ def report(text: str) -> None:
     sys.stdout.flush()
 
 
-def deployment(name: str, scheduler_name: str, more: dict) -> str:
+def deployment(name: str, scheduler_name: str, asked: tuple[dict, ...] = WHOLE) -> str:
     """Five pods that fit four times: three of the four CPUs of a NUMA node each."""
-    container = {
-        "name": "c",
-        "image": IMAGE,
-        "imagePullPolicy": "Never",
-        "command": ["sleep", "100000"],
-        "resources": {"limits": {"cpu": "3", "memory": "32Mi", **more}},
-    }
+    containers = [
+        {
+            "name": f"c{number}",
+            "image": IMAGE,
+            "imagePullPolicy": "Never",
+            "command": ["sleep", "100000"],
+            "resources": {"limits": limits},
+        }
+        for number, limits in enumerate(asked)
+    ]
     spec = {
         "schedulerName": scheduler_name,
         "hostNetwork": True,
         "terminationGracePeriodSeconds": 0,
-        "containers": [container],
+        "containers": containers,
     }
     return json.dumps(
         {
@@ -91,7 +115,10 @@ def cluster(tmp_path, settings):
     try:
         with control_plane(tmp_path, has_scheduler=False) as plane:
             plane.apply(crd.text())
-            with real_worker(plane, settings) as worker:
+            plane.kubectl("create", "namespace", NAMESPACE)
+            rights(plane, "exporter.yaml")
+            account = plane.account(NAMESPACE, "numalign-exporter")
+            with real_worker(plane, settings, exporter_kubeconfig=account) as worker:
                 until(
                     lambda: plane.objects("noderesourcetopology"),
                     f"the host has published: {worker.log('exporter')}",
@@ -109,12 +136,12 @@ def is_ready(plane) -> bool:
 
 @pytest.mark.parametrize("name", CASES)
 def test_four_run_one_waits_with_a_reason_and_none_fails(tmp_path, name):
-    settings, more = CASES[name]
+    settings, asked = CASES[name]
     with (
         cluster(tmp_path, settings) as (plane, worker),
         scheduler(plane, "--standalone", "--no-leader-elect") as ours,
     ):
-        plane.apply(deployment("five", "numalign", more))
+        plane.apply(deployment("five", "numalign", asked))
         until(lambda: phases(plane)["Running"] == 4, f"four pods run: {ours.log.read_text()}")
         until(
             lambda: [e for e in plane.objects("events.events.k8s.io") if is_failure(e)],
@@ -140,36 +167,64 @@ def is_failure(event: dict) -> bool:
 
 
 def published_equals_state(plane, worker) -> None:
-    """What the exporter says of CPUs is what the kubelet has written down."""
+    """What the exporter publishes is what the kubelet has written down: CPUs, memory, devices."""
 
     def is_equal() -> bool:
         text = plane.kubectl("get", "noderesourcetopology", worker.name, "-o", "json")
         placement = nrt.read(text.encode()).topology.placement
         assert placement is not None
-        state = json.loads(worker.state_files()["cpu_manager_state"])
+        files = worker.state_files()
+        cpu = cpu_checkpoint.decode(files["cpu_manager_state"].encode(), placement.settings)
+        memory = memory_checkpoint.decode(
+            files["memory_manager_state"].encode(), placement.settings
+        )
+        devices = device_checkpoint.decode(files["kubelet_internal_checkpoint"].encode())
+        held = device_holdings.saved_of(devices).entries
         published = {
-            (pod.uid, part.name): part.cpus
+            (pod.uid, part.name): (
+                part.cpus,
+                sorted((b.type, b.nodes, b.size) for b in part.memory),
+                {name: sorted(ids) for name, ids in part.devices.items()},
+            )
             for pod in placement.pods
             for part in pod.containers
-            if part.cpus
         }
         written = {
-            (uid, container): CpuSet.parse(cpus).mask
-            for uid, containers in state["entries"].items()
-            for container, cpus in containers.items()
+            (uid, name): (
+                cpus,
+                sorted((b.type, b.nodes, b.size) for b in memory.entries[uid][name]),
+                {key: sorted(one.ids) for key, one in held.get(uid, {}).get(name, {}).items()},
+            )
+            for uid, containers in cpu.entries.items()
+            for name, cpus in containers.items()
         }
         report(f"published {len(published)} containers, shared {CpuSet(placement.shared_cpus)}")
-        shared = CpuSet.parse(state["defaultCpuSet"]).mask
-        return published == written and placement.shared_cpus == shared
+        return published == written and placement.shared_cpus == cpu.shared
 
     until(is_equal, "the published placement is that of the state files", 120)
 
 
-def test_the_stock_scheduler_alone_makes_a_storm_of_refused_pods(tmp_path):
-    with cluster(tmp_path, {"topologyManagerPolicy": "single-numa-node"}) as (plane, _):
+def test_redeploy_cleans_up_after_the_stock_scheduler_and_ends_its_storm(tmp_path):
+    everything_runs = Counter({"Running": 4, "Pending": 1})
+    with cluster(tmp_path, SINGLE) as (plane, _):
         plane.start_scheduler(STOCK)
-        plane.apply(deployment("five", "default-scheduler", {}))
+        plane.apply(deployment("five", "default-scheduler"))
         began = time.monotonic()
-        until(lambda: phases(plane)[REFUSED] >= 20, "pods are refused")
-        plane.stop_scheduler()
-        report(f"stock: {phases(plane)} after {time.monotonic() - began:.0f} s")
+        until(lambda: phases(plane)[REFUSED] >= STORM, "pods are refused")
+        seconds = time.monotonic() - began
+        report(f"stock alone: {dict(phases(plane))} after {seconds:.0f} s, still growing")
+        rights(plane, "redeploy.yaml")
+        rights(plane, "redeploy-gate.yaml")
+        account = plane.account(NAMESPACE, "numalign-redeploy")
+        options = (f"--kubeconfig={account}", "--no-leader-elect", "--grace=2", "--keep=0")
+        with running(tmp_path, "redeploy", *options) as loop:
+            plane.kubectl("label", "namespace", "default", "numalign.io/redeploy=enabled")
+            began = time.monotonic()
+            until(lambda: phases(plane) == everything_runs, f"the storm ends: {loop.log}")
+            seconds = time.monotonic() - began
+            report(f"stock and redeploy: {dict(phases(plane))} after {seconds:.0f} s")
+            refused = loop.metric(TOLD)
+            assert refused
+            time.sleep(QUIET_SECONDS)
+            assert phases(plane) == everything_runs
+            assert loop.metric(TOLD) == refused

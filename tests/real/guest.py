@@ -37,6 +37,7 @@ CHECKOUT: Final = Path(__file__).parents[2]
 SHARE: Final = "/run/share"  # inside
 BOOT_SECONDS_MAX: Final = 300.0
 BOOTS_MAX: Final = 2  # emulated kernels hang now and then
+HUNG_LOOK_SECONDS: Final = 5.0
 FETCH_SECONDS_MAX: Final = 600
 _MODULES: Final = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_console", "virtio_net")
 _ENGINE: Final = "qemu-system-x86_64"
@@ -93,6 +94,10 @@ TOPOLOGIES: Final = {
 
 class GuestError(Exception):
     """The guest did not come up, went away or did not answer; with the end of its console."""
+
+
+class HungError(GuestError):
+    """The emulated kernel says itself that a CPU does not go on; it was no fault of the test."""
 
 
 class CallError(Exception):
@@ -204,7 +209,7 @@ class Guest:
             "nmi_watchdog=0 nosoftlockup cryptomgr.notests quiet "
             # What costs an emulated kernel dearly and changes nothing that is tested.
             "numa_balancing=disable psi=0 init_on_alloc=0 apparmor=0 hardened_usercopy=off "
-            "randomize_kstack_offset=off rcupdate.rcu_expedited=1 "
+            "randomize_kstack_offset=off "
             f"hugepagesz=2M hugepages={shape.hugepages} "
             f"numalign.python={sys.executable} numalign.checkout={CHECKOUT}"
         )
@@ -216,10 +221,15 @@ class Guest:
         assert self._line is not None, "the guest runs"
         deadline = time.monotonic() + seconds
         while b"\n" not in self._rest:
-            self._line.settimeout(max(0.01, deadline - time.monotonic()))
+            left = deadline - time.monotonic()
+            self._line.settimeout(max(0.01, min(left, HUNG_LOOK_SECONDS)))
             try:
                 found = self._line.recv(1 << 16)
             except TimeoutError:
+                if self.console().count("detected stall on CPU") > 1:
+                    raise HungError(f"the emulated kernel hangs: {self.console()}") from None
+                if left > HUNG_LOOK_SECONDS:
+                    continue
                 raise GuestError(f"no answer in {seconds:.0f} s: {self.console()}") from None
             if not found:
                 raise GuestError(f"the guest went away: {self.console()}")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.real.guest import SHARE
+from tests.real.guest import SHARE, HungError
 from tests.real.kubernetes import say
 from tests.twin import agent, compare, predict, sequences
 from tests.twin.configurations import Configuration
@@ -21,6 +21,7 @@ from numalign.conformance.live import live, version_of
 from numalign.core.settings import Settings
 
 AGENT = "tests.twin.agent"
+HANGS_MAX = 2
 
 
 @dataclass(slots=True)
@@ -229,7 +230,25 @@ def twinned(
     steps: list[Step] | None = None,
     record_to: Path | None = None,
 ) -> Report:
-    """Runs one configuration; every difference is in the report."""
+    """Runs one configuration; every difference is in the report.
+
+    Now and then the emulated kernel hangs, which says nothing of anybody: then it is run again.
+    """
+    for _ in range(HANGS_MAX):
+        try:
+            return _twinned(configuration, version, has_agent, steps, record_to)
+        except HungError as error:
+            say(f"{configuration.name} {version}: once more: {error}")
+    return _twinned(configuration, version, has_agent, steps, record_to)
+
+
+def _twinned(
+    configuration: Configuration,
+    version: str,
+    has_agent: bool,
+    steps: list[Step] | None,
+    record_to: Path | None,
+) -> Report:
     at = clock()
     report = Report(configuration.name, version)
     steps = configuration.steps if steps is None else steps
