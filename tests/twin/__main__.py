@@ -22,10 +22,12 @@ from tests.twin.run import Report, twinned
 SHOWN_MAX = 1000  # characters of a difference
 
 
-def attempted(configuration: Configuration, version: str, records: Path | None) -> Report:
+def attempted(
+    configuration: Configuration, version: str, records: Path | None, *, is_alone: bool
+) -> Report:
     """One run; that it broke off is told as a difference, so that the others go on."""
     try:
-        return twinned(configuration, version, record_to=records)
+        return twinned(configuration, version, record_to=records, is_alone=is_alone)
     except (CallError, GuestError) as error:
         say(f"{configuration.name} {version} broke off: {error}")
         return Report(configuration.name, version, differences=[f"broke off: {error}"])
@@ -52,8 +54,9 @@ def main() -> int:
         if options.kubernetes in (None, version)
     ]
     began = time.monotonic()
+    is_alone = min(options.jobs, len(runs)) < 2
     with ProcessPoolExecutor(max(1, options.jobs)) as pool:
-        futures = [pool.submit(attempted, *run, options.records) for run in runs]
+        futures = [pool.submit(attempted, *run, options.records, is_alone=is_alone) for run in runs]
         try:
             reports = [future.result() for future in futures]
         except (MissingError, UnavailableError) as error:

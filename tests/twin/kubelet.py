@@ -59,7 +59,7 @@ def until(is_so: Callable[[], bool], what: str, seconds: float) -> None:
     while not is_so():
         if time.monotonic() > deadline:
             raise NotSettledError(f"not in {seconds:.0f} s: {what}")
-        time.sleep(0.4)  # asking often slows down what is waited for
+        time.sleep(0.6)  # asking often slows down what is waited for
 
 
 def _started(name: str, command: Sequence[str], **env: str) -> subprocess.Popen[bytes]:

@@ -75,7 +75,6 @@ class Twin:
         }
         self.recorded: int | None = None  # so many steps are for the record; None: all
         self.refused: list[str] = []
-        self.has_agent = False
 
     def own_record(self) -> dict[str, Any]:
         """The record up to the hand-over."""
@@ -94,7 +93,6 @@ class Twin:
         self.agent("wait")
         place = str(agent.DEVICES)
         self.worker.call("start_plugins", self.worker.plugin, self.configuration.devices, place)
-        self.has_agent = True
 
     def stop_agent(self) -> None:
         """Kills the agent and its plugins."""
@@ -108,7 +106,7 @@ class Twin:
         """
         for step in steps:
             extra = []
-            if self.has_agent and ("restart" in step or "stop" in step):
+            if "restart" in step or "stop" in step:
                 extra = [{"delete": name} for name in self.refused]
             for one in [*extra, step]:
                 if one.get("delete", "") in self.worker.uids or "delete" not in one:
@@ -142,25 +140,23 @@ class Twin:
         if "delete" in step:
             self._delete(step)
             return
-        if self.has_agent and ("stop" in step or "restart" in step):
+        if "stop" in step or "restart" in step:
             self.stop_agent()
         is_start = "start" in step or "restart" in step
-        if self.has_agent and is_start:
+        if is_start:
             self.start_agent()  # beside the kubelet
         result = self.worker.step(step)
         self.record["steps"].append(step if result is None else {**step, "result": result})
-        if self.has_agent and is_start:
+        if is_start:
             self.ready_agent()
             yield from self._after_start(result)
 
     def _delete(self, step: Step) -> None:
         name = step["delete"]
         uid = self.worker.uids[name]
-        if self.has_agent:
-            self.agent("delete", name)
+        self.agent("delete", name)
         self.worker.step(step)
-        if self.has_agent:
-            self.agent("forgotten", uid)
+        self.agent("forgotten", uid)
         if name in self.refused:
             self.refused.remove(name)
         self.record["steps"].append(step)
@@ -177,8 +173,7 @@ class Twin:
         manifest = step["apply"]
         meta = manifest["metadata"]
         answer = predict.predicted(self._captured(), manifest)
-        if self.has_agent:
-            self.agent("submit", manifest)
+        self.agent("submit", manifest)
         result = self.worker.step(step)
         assert result is not None, "an applied pod has a result"
         self.record["steps"].append({**step, "result": result})
@@ -191,8 +186,7 @@ class Twin:
             self.refused.append(meta["name"])
         else:
             self.report.admitted += 1
-        if self.has_agent:
-            yield from self._compared(manifest, result)
+        yield from self._compared(manifest, result)
 
     def _captured(self) -> Path:
         """A bundle of the host as it is now."""
@@ -226,9 +220,8 @@ def twinned(
     configuration: Configuration,
     version: str,
     *,
-    has_agent: bool = True,
-    steps: list[Step] | None = None,
     record_to: Path | None = None,
+    is_alone: bool = True,
 ) -> Report:
     """Runs one configuration; every difference is in the report.
 
@@ -236,34 +229,27 @@ def twinned(
     """
     for _ in range(HANGS_MAX):
         try:
-            return _twinned(configuration, version, has_agent, steps, record_to)
+            return _twinned(configuration, version, record_to, is_alone=is_alone)
         except HungError as error:
             say(f"{configuration.name} {version}: once more: {error}")
-    return _twinned(configuration, version, has_agent, steps, record_to)
+    return _twinned(configuration, version, record_to, is_alone=is_alone)
 
 
 def _twinned(
-    configuration: Configuration,
-    version: str,
-    has_agent: bool,
-    steps: list[Step] | None,
-    record_to: Path | None,
+    configuration: Configuration, version: str, record_to: Path | None, *, is_alone: bool
 ) -> Report:
     at = clock()
     report = Report(configuration.name, version)
-    steps = configuration.steps if steps is None else steps
-    with worker(configuration, version, first=f"{AGENT}:load" if has_agent else None) as running:
+    with worker(configuration, version, first=f"{AGENT}:load", is_alone=is_alone) as running:
         say(f"{at()} {configuration.name} {version}: the kubelet runs")
         twin = Twin(running, report)
-        if has_agent:
-            twin.start_agent()
-            twin.ready_agent()
-            say(f"{at()} the agent runs")
+        twin.start_agent()
+        twin.ready_agent()
+        say(f"{at()} the agent runs")
         watch = _progress(report, at)
         try:
-            twin.steps(steps, watch)
-            if has_agent:
-                twin.hand_over(watch)
+            twin.steps(configuration.steps, watch)
+            twin.hand_over(watch)
         finally:
             if record_to is not None:  # also what there is of a run that broke off
                 _write(twin.own_record(), record_to)
