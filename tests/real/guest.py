@@ -107,15 +107,8 @@ class CallError(Exception):
 class Guest:
     """One QEMU process, with one Python process inside that answers calls."""
 
-    def __init__(
-        self, topology: Topology, *, has_network: bool = False, is_alone: bool = True
-    ) -> None:
-        """With a network, 10.0.2.2 inside is the loopback of this host; it leads nowhere else.
-
-        One that is not alone takes one CPU of this host: emulated CPUs wait for each other, and so
-        for nothing if those of another guest are in between.
-        """
-        self.is_alone = is_alone
+    def __init__(self, topology: Topology, *, has_network: bool = False) -> None:
+        """With a network, 10.0.2.2 inside is the loopback of this host; it leads nowhere else."""
         self.topology = topology
         self.has_network = has_network
         self.kernel, self.initrd = kernel()
@@ -191,8 +184,7 @@ class Guest:
             f"cores={shape.cores},threads={shape.threads}",
             f"-m {sum(size for _, size in shape.nodes)}M",
             "-nodefaults -no-user-config -display none -no-reboot -machine q35",
-            f"-accel tcg,thread={'multi' if self.is_alone else 'single'},tb-size=512",
-            "-cpu Skylake-Server",
+            "-accel tcg,thread=multi,tb-size=512 -cpu Skylake-Server",
             f"-serial file:{self._scratch}/console",
             f"-chardev socket,id=line,path={line},server=on,wait=off",
             "-device virtio-serial-pci -device virtserialport,chardev=line,name=line",

@@ -10,7 +10,6 @@ import argparse
 import os
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from tests.real.containerd import UnavailableError
@@ -22,12 +21,10 @@ from tests.twin.run import Report, twinned
 SHOWN_MAX = 1000  # characters of a difference
 
 
-def attempted(
-    configuration: Configuration, version: str, records: Path | None, *, is_alone: bool
-) -> Report:
+def attempted(configuration: Configuration, version: str, records: Path | None) -> Report:
     """One run; that it broke off is told as a difference, so that the others go on."""
     try:
-        return twinned(configuration, version, record_to=records, is_alone=is_alone)
+        return twinned(configuration, version, record_to=records)
     except (CallError, GuestError) as error:
         say(f"{configuration.name} {version} broke off: {error}")
         return Report(configuration.name, version, differences=[f"broke off: {error}"])
@@ -39,7 +36,6 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="CONFIGURATION", help=", ".join(CONFIGURATIONS))
     parser.add_argument("--kubernetes", metavar="VERSION", help="only this version")
     parser.add_argument("--records", type=Path, metavar="DIR", help="where to write records")
-    parser.add_argument("--jobs", type=int, default=1, help="so many at a time (1)")
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in CONFIGURATIONS]
     if unknown:
@@ -54,15 +50,11 @@ def main() -> int:
         if options.kubernetes in (None, version)
     ]
     began = time.monotonic()
-    is_alone = min(options.jobs, len(runs)) < 2
-    with ProcessPoolExecutor(max(1, options.jobs)) as pool:
-        futures = [pool.submit(attempted, *run, options.records, is_alone=is_alone) for run in runs]
-        try:
-            reports = [future.result() for future in futures]
-        except (MissingError, UnavailableError) as error:
-            pool.shutdown(cancel_futures=True)
-            say(f"skipped: {error}")
-            return 0
+    try:
+        reports = [attempted(*run, options.records) for run in runs]
+    except (MissingError, UnavailableError) as error:
+        say(f"skipped: {error}")
+        return 0
     for report in reports:
         sys.stdout.write(f"{report.line}\n")
         for text in report.differences:

@@ -221,7 +221,6 @@ def twinned(
     version: str,
     *,
     record_to: Path | None = None,
-    is_alone: bool = True,
 ) -> Report:
     """Runs one configuration; every difference is in the report.
 
@@ -229,18 +228,16 @@ def twinned(
     """
     for _ in range(HANGS_MAX):
         try:
-            return _twinned(configuration, version, record_to, is_alone=is_alone)
+            return _twinned(configuration, version, record_to)
         except HungError as error:
             say(f"{configuration.name} {version}: once more: {error}")
-    return _twinned(configuration, version, record_to, is_alone=is_alone)
+    return _twinned(configuration, version, record_to)
 
 
-def _twinned(
-    configuration: Configuration, version: str, record_to: Path | None, *, is_alone: bool
-) -> Report:
+def _twinned(configuration: Configuration, version: str, record_to: Path | None) -> Report:
     at = clock()
     report = Report(configuration.name, version)
-    with worker(configuration, version, first=f"{AGENT}:load", is_alone=is_alone) as running:
+    with worker(configuration, version, first=f"{AGENT}:load") as running:
         say(f"{at()} {configuration.name} {version}: the kubelet runs")
         twin = Twin(running, report)
         twin.start_agent()

@@ -81,13 +81,13 @@ class Worker:
 
 @contextmanager
 def worker(
-    configuration: Configuration, version: str, *, first: str | None = None, is_alone: bool = True
+    configuration: Configuration, version: str, *, first: str | None = None
 ) -> Iterator[Worker]:
     """A running worker; ``first`` is called inside before anything else.
 
     MissingError where something that it needs is missing.
     """
-    with Guest(TOPOLOGIES[configuration.topology], is_alone=is_alone) as guest:
+    with Guest(TOPOLOGIES[configuration.topology]) as guest:
         if first is not None:
             guest.call(first)
         found = Worker(guest, configuration, version)
