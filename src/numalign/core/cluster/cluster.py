@@ -29,7 +29,7 @@ from numalign.core.cluster.constraints import HostFacts
 from numalign.core.cluster.evaluate import Evaluation, Evaluator
 from numalign.core.cluster.ledger import Ledger, Shape, shape_of
 from numalign.core.cluster.match import Strategy, Weights
-from numalign.core.cluster.need import NANOS, PodNeed, Why, need_of
+from numalign.core.cluster.need import NANOS, PodNeed, need_of
 from numalign.core.cluster.packing import Packing
 from numalign.core.cluster.rebuild import Frame, free_by_node, rebuilt
 from numalign.core.cluster.record import HostRecord, ZoneRecord, record_of, reserved_everywhere
@@ -256,14 +256,13 @@ class Cluster:
     def refusals(self, pod: Pod, hosts: Collection[str]) -> Mapping[str, Refusal]:
         """Which of these hosts would not take the pod."""
         found: dict[str, Refusal] = {}
-        need = need_of(pod)
-        whys = self._evaluator.evaluated(need).whys
+        fitting = self._evaluator.evaluated(need_of(pod)).fitting.tolist()
         for name in hosts:
             known = self._hosts.get(name)
             slot = self._columns.slot(name)
             if known is None or slot is None:
                 continue
-            if known.ledger is None and whys[slot] == Why.FITS:
+            if known.ledger is None and fitting[slot]:
                 continue
             refused = self.refusal(pod, name)
             if refused is not None:
@@ -284,13 +283,14 @@ class Cluster:
         """The best host that would take the pod, among those allowed."""
         need = need_of(pod)
         evaluation = self._evaluator.evaluated(need)
+        fitting = evaluation.fitting
         best: tuple[int, str] | None = None
         count = 0
         for slot in self._in_order(evaluation):
             record = self._columns.record(slot)
             assert record is not None, f"slot {slot} of the columns is vacant"
             known = self._hosts[record.name]
-            if known.ledger is None and evaluation.whys[slot] != Why.FITS:
+            if known.ledger is None and not fitting[slot]:
                 continue
             if not is_allowed(record.name):
                 continue
