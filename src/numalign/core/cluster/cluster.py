@@ -126,6 +126,7 @@ class Cluster:
         self._evaluator = Evaluator(self._columns, strategy, weights or {})
         self._hopeless: _PerFrame[bool] = _PerFrame()
         self._of_empty: _PerFrame[_Judged] = _PerFrame()
+        self._behind: set[int] = set()  # slots of hosts that must publish before they take much
         self._shapes: dict[Shape, int] = {}
         self._shapes_seen = 0
         self._asked: tuple[Pod | None, int] = (None, 0)  # the last pod, and its shape's number
@@ -223,6 +224,8 @@ class Cluster:
         known.judged.clear()
         if known.facts is None:
             known.record = None
+            slot = self._columns.slot(known.name)
+            self._behind.discard(-1 if slot is None else slot)
             self._columns.remove(known.name)
             if known.topology is None and not known.pods:
                 del self._hosts[known.name]
@@ -235,7 +238,9 @@ class Cluster:
             sure = known.confirmed
             left = (pod for uid, pod in known.pods.items() if sure.get(uid, 0) < confirm.SURE)
             known.record = reserved_everywhere(known.base, (need_of(pod).total for pod in left))
-        self._columns.put(known.record)
+        slot = self._columns.put(known.record)
+        is_behind = known.ledger is not None and ledger.must_publish_soon(known.ledger)
+        (self._behind.add if is_behind else self._behind.discard)(slot)
 
     def states(self, host: str) -> tuple[HostState, ...]:
         """The states in which a host may be, where it publishes its placement."""
@@ -321,6 +326,9 @@ class Cluster:
     def _in_order(self, evaluation: Evaluation) -> Iterator[int]:
         """All hosts, the most promising first: those that fit by the common rules, by score."""
         keys = evaluation.scores + np.where(evaluation.fitting, 1_000, 0)
+        if self._packing is None and self._behind:
+            keys[list(self._behind)] -= 200  # last among those that fit
+            np.maximum(keys, 0, out=keys)
         keys[evaluation.whys < 0] = -1
         count = int(np.count_nonzero(evaluation.whys >= 0))
         if count > 2 * _FIRST_TRIED:

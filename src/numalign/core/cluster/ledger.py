@@ -25,6 +25,7 @@ from numalign.core.pod import Pod, Qos, Resources, qos_class
 from numalign.core.situation import Verdict, verdict_on
 
 STATES_MAX: Final = 8
+SHAPES_PENDING_MANY: Final = 2  # of one shape more there are six orders, and soon too many
 CELLS_MAX: Final = 32  # of the table over how many pods of each shape have come
 
 Shape = tuple[object, ...]
@@ -156,6 +157,14 @@ def is_waiting_for(ledger: Ledger, pod: Pod) -> bool:
     """Whether another pod that the managers place is not published, and this one is such a pod."""
     frame = ledger.frame
     return _is_placed(frame, pod) and any(_is_placed(frame, other) for other in ledger.pending)
+
+
+def must_publish_soon(ledger: Ledger) -> bool:
+    """Whether so much is pending that another pod is costly to decide about, if it is at all."""
+    outcomes = ledger.outcomes
+    if outcomes is None:
+        return True
+    return outcomes.table is not None and len(outcomes.table.groups) >= SHAPES_PENDING_MANY
 
 
 def with_bases(ledger: Ledger, bases: tuple[HostState, ...], pending: tuple[Pod, ...]) -> Ledger:
