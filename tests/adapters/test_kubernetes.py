@@ -259,6 +259,39 @@ def test_several_sources_are_read_as_they_come_and_a_failure_is_not_swallowed():
         asyncio.run(all_of(fails(), count(0)))
 
 
+@pytest.mark.parametrize("is_watch", [False, True])
+def test_a_request_that_is_cancelled_while_its_connection_is_made_leaves_nothing_open(is_watch):
+    async def story():
+        accepted: asyncio.Queue[asyncio.StreamReader] = asyncio.Queue()
+
+        async def silent(reader, writer):  # a server that never answers the first word of TLS
+            await accepted.put(reader)
+            await ended.wait()
+            writer.close()
+            await writer.wait_closed()
+
+        ended = asyncio.Event()
+        server = await asyncio.start_server(silent, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        api = ApiServer(httpx2.AsyncClient(base_url=f"https://127.0.0.1:{port}", trust_env=False))
+        work = anext(api.watched(PODS, _name)) if is_watch else api.get(PODS, "a", "ns")
+        request = asyncio.ensure_future(work)
+        async with asyncio.timeout(5):
+            reader = await accepted.get()
+            assert await reader.read(1)
+            request.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await request
+            while await reader.read(4096):  # ends once the other side has closed
+                pass
+        await api.close()
+        ended.set()
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(story())
+
+
 def test_a_way_to_the_cluster_that_is_none_is_told_in_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)

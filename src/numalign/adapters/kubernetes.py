@@ -113,6 +113,23 @@ class Backoff:
         return max(at_least, wait * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
 
 
+class _Connecting:
+    """Closes the connection of a request that is cancelled while TLS is being agreed on.
+
+    The HTTP library closes it after an error, but not after a cancellation; nobody else knows it.
+    It tells of every step of a request where the request has a "trace".
+    """
+
+    def __init__(self) -> None:
+        self._stream: Any = None
+
+    async def __call__(self, step: str, facts: Mapping[str, Any]) -> None:
+        if step.endswith(".connect_tcp.complete"):
+            self._stream = facts["return_value"]
+        elif step.endswith(".start_tls.failed") and self._stream is not None:
+            await self._stream.aclose()
+
+
 def _ignore(_: ApiError) -> None:
     """The trouble of a watch that nobody wants to hear of."""
 
@@ -286,14 +303,19 @@ class ApiServer:
         form: str = JSON,
         seconds_max: float = ANSWER_SECONDS_MAX,
     ) -> bytes:
-        # Not by cancelling: a connection that is being made would be left open by that.
         timeout = httpx2.Timeout(seconds_max, connect=min(seconds_max, CONNECT_SECONDS_MAX))
         content = None if body is None else msgspec.json.encode(body)
         headers = {"Accept": JSON} | ({"Content-Type": form} if content is not None else {})
         for attempt in range(THROTTLED_TRIES_MAX):
             try:
                 async with self._http.stream(
-                    method, path, params=params, content=content, headers=headers, timeout=timeout
+                    method,
+                    path,
+                    params=params,
+                    content=content,
+                    headers=headers,
+                    timeout=timeout,
+                    extensions={"trace": _Connecting()},
                 ) as answer:
                     data = await _read(answer)
                     if answer.status_code < 400:
@@ -370,7 +392,11 @@ class ApiServer:
         timeout = httpx2.Timeout(CONNECT_SECONDS_MAX, read=WATCH_SILENCE_SECONDS_MAX)
         try:
             async with self._http.stream(
-                "GET", kind.path(namespace), params=params, timeout=timeout
+                "GET",
+                kind.path(namespace),
+                params=params,
+                timeout=timeout,
+                extensions={"trace": _Connecting()},
             ) as answer:
                 if answer.status_code >= 400:
                     raise _refusal(answer, await _read(answer))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from numalign.core.devices import DeviceState
 from numalign.core.machine_info import MachineInfo
-from numalign.core.pod import Pod, is_memory_type, pod_requests
+from numalign.core.pod import Pod, counted, is_memory_type
 from numalign.core.quantity import Quantity, hugepage_type
 from numalign.core.settings import Settings
 
@@ -77,11 +77,6 @@ def with_devices(totals: Totals, devices: DeviceState, pod: Pod) -> dict[str, in
     return {**totals, **counts}
 
 
-def counted(name: str, amount: Quantity) -> int:
-    """An amount in the unit of the check."""
-    return amount.milli() if name == "cpu" else amount.value()
-
-
 def shortages(
     pod: Pod, others: Iterable[Pod], settings: Settings, totals: Totals
 ) -> list[Shortage]:
@@ -94,14 +89,14 @@ def shortages(
     count = 0
     for other in others:
         count += 1
-        for name, amount in pod_requests(other, settings).items():
-            used[name] = used.get(name, 0) + counted(name, amount)
+        for name, amount in other.requests_counted(settings).items():
+            used[name] = used.get(name, 0) + amount
     found: list[Shortage] = []
     if count + 1 > totals.get(PODS, 0):
         found.append(Shortage(PODS, 1, count, totals.get(PODS, 0)))
-    wanted = pod_requests(pod, settings)
+    wanted = pod.requests_counted(settings)
     for name in sorted(wanted, key=_order):
-        requested = counted(name, wanted[name])
+        requested = wanted[name]
         shortage = Shortage(name, requested, used.get(name, 0), totals.get(name, 0))
         if requested > 0 and _is_checked(name) and shortage.missing > 0:
             found.append(shortage)

@@ -74,6 +74,22 @@ class Pod:
         return known[by_pod]
 
     @cached_property
+    def _counts_by_rule(self) -> dict[bool, Mapping[str, int]]:
+        return {}
+
+    def requests_counted(self, settings: Settings) -> Mapping[str, int]:
+        """``pod_requests`` in the units of the node-fit check: whole ones, CPUs in thousandths.
+
+        Every later decision of a host asks for it again, so it is kept.
+        """
+        known = self._counts_by_rule
+        by_pod = settings.gate("PodLevelResources")
+        if by_pod not in known:
+            requests = pod_requests(self, settings)
+            known[by_pod] = {name: counted(name, amount) for name, amount in requests.items()}
+        return known[by_pod]
+
+    @cached_property
     def has_pod_level_resources(self) -> bool:
         """Whether spec.resources names a resource that can be given to a whole pod."""
         names = [*(self.requests or ()), *(self.limits or ())]
@@ -148,6 +164,11 @@ def pod_requests(
     if with_overhead:
         _add(total, pod.overhead)
     return total
+
+
+def counted(name: str, amount: Quantity) -> int:
+    """An amount in the unit of the node-fit check."""
+    return amount.milli() if name == "cpu" else amount.value()
 
 
 def pod_limits(pod: Pod, settings: Settings, *, with_overhead: bool = True) -> dict[str, Quantity]:

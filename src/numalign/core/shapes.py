@@ -15,8 +15,8 @@ from numalign.core.cpu_policy import FULL_CORES
 from numalign.core.decisions import Admitted
 from numalign.core.devices import DeviceState
 from numalign.core.host import Host, HostState
-from numalign.core.node_fit import PODS, Totals, counted
-from numalign.core.pod import Container, Pod, is_memory_type, pod_requests
+from numalign.core.node_fit import PODS, Totals
+from numalign.core.pod import Container, Pod, counted, is_memory_type, pod_requests
 from numalign.core.quantity import Quantity
 from numalign.core.sets import ids_of, mask_of
 from numalign.core.situation import verdict_on

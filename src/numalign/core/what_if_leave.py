@@ -19,8 +19,8 @@ from numalign.core.explain import Step, empty_state, on_empty_host, pod_name
 from numalign.core.explain_demands import Demand, demands
 from numalign.core.hints import HintSet
 from numalign.core.host import HostState
-from numalign.core.node_fit import PODS, counted
-from numalign.core.pod import pod_requests
+from numalign.core.node_fit import PODS
+from numalign.core.pod import counted, pod_requests
 from numalign.core.sets import ids_of, mask_of
 from numalign.core.situation import OutOf
 from numalign.core.what_if_search import Change, Kind, Search, freed_of

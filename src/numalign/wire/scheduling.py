@@ -23,8 +23,7 @@ from numalign.core.cluster.constraints import (
     Toleration,
 )
 from numalign.core.errors import WireError
-from numalign.core.node_fit import counted
-from numalign.core.pod import Pod
+from numalign.core.pod import Pod, counted
 from numalign.core.quantity import Quantity
 from numalign.wire.pod_records import ContainerRecord, Metadata, PodRecord, PodSpec
 from numalign.wire.pods import core_pod, pod_documents, record_of

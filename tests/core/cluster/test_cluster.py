@@ -139,6 +139,31 @@ def test_what_the_host_publishes_takes_the_place_of_the_reservation():
     assert cluster.choose(a_pod("r", (3, 1, 0)), anywhere) is None
 
 
+def test_a_host_with_much_that_is_not_published_is_asked_after_the_others():
+    fleet = {f"w{i}": kubelet(f"w{i}") for i in range(9)}
+    cluster = cluster_of(*fleet.values(), strategy=Strategy.MOST_ALLOCATED)
+    pods = [a_pod(f"p{i}", (1, memory, 0)) for i, memory in enumerate((1, 2, 1))]
+    first = placed(cluster, pods[0])
+    # One node of all hosts is equally empty, and among equals the first one is taken.
+    assert placed(cluster, pods[1]) == first
+    assert cluster.choose(pods[2], anywhere) != first
+    fleet[first].inbox += [("came", pod) for pod in pods[:2]]
+    fleet[first].work(2)
+    published(cluster, fleet[first])
+    anew = cluster_of(*fleet.values(), strategy=Strategy.MOST_ALLOCATED)
+    for pod in pods[:2]:
+        anew.pod_placed(first, pod)
+    for cpus in (1, 2, 3, 4):
+        pod = a_pod("next", (cpus, 1, 0))
+        assert cluster.choose(pod, anywhere) == anew.choose(pod, anywhere)
+
+
+def test_where_all_hosts_have_much_that_is_not_published_they_are_asked_all_the_same():
+    cluster = cluster_of(kubelet(), strategy=Strategy.MOST_ALLOCATED)
+    pods = [a_pod(f"p{i}", (cpus, 1, 0)) for i, cpus in enumerate((1, 2, 3))]
+    assert [placed(cluster, pod) for pod in pods] == ["w0"] * 3
+
+
 def test_a_patient_scheduler_waits_until_the_last_pod_is_published():
     one = kubelet(policy="single-numa-node")
     cluster = cluster_of(one, is_patient=True)

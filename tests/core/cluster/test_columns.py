@@ -96,6 +96,20 @@ def test_all_hosts_at_once_is_as_one_by_one(strategy, seed):
             assert scored[columns.slot(name)] == expected, (record, need)
 
 
+@pytest.mark.parametrize("strategy", [Strategy.LEAST_ALLOCATED, Strategy.MOST_ALLOCATED])
+@pytest.mark.parametrize("weight", [1, 327, 328, 655, 656, 65_535, 2**30 - 1, 2**30])
+def test_sums_of_weighted_scores_are_exact_however_large_the_weights_are(strategy, weight):
+    rng = Random(weight)
+    columns, known = Columns(), {}
+    for number in range(HOSTS):
+        known[f"h{number}"] = a_host(rng, f"h{number}")
+        columns.put(known[f"h{number}"])
+    weights = {"cpu": weight, "memory": max(1, weight // 2), "vendor.com/gpu": weight}
+    for _ in range(20):
+        need = a_need(rng)
+        check(columns, known, need, strategy, weights, evaluated(columns, need, strategy, weights))
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_kept_follows_every_change(seed):
     rng = Random(seed)

@@ -29,7 +29,7 @@ from numalign.core.cluster.constraints import HostFacts
 from numalign.core.cluster.evaluate import Evaluation, Evaluator
 from numalign.core.cluster.ledger import Ledger, Shape, shape_of
 from numalign.core.cluster.match import Strategy, Weights
-from numalign.core.cluster.need import NANOS, PodNeed, Why, need_of
+from numalign.core.cluster.need import NANOS, PodNeed, need_of
 from numalign.core.cluster.packing import Packing
 from numalign.core.cluster.rebuild import Frame, free_by_node, rebuilt
 from numalign.core.cluster.record import HostRecord, ZoneRecord, record_of, reserved_everywhere
@@ -126,6 +126,7 @@ class Cluster:
         self._evaluator = Evaluator(self._columns, strategy, weights or {})
         self._hopeless: _PerFrame[bool] = _PerFrame()
         self._of_empty: _PerFrame[_Judged] = _PerFrame()
+        self._behind: set[int] = set()  # slots of hosts that must publish before they take much
         self._shapes: dict[Shape, int] = {}
         self._shapes_seen = 0
         self._asked: tuple[Pod | None, int] = (None, 0)  # the last pod, and its shape's number
@@ -223,6 +224,8 @@ class Cluster:
         known.judged.clear()
         if known.facts is None:
             known.record = None
+            slot = self._columns.slot(known.name)
+            self._behind.discard(-1 if slot is None else slot)
             self._columns.remove(known.name)
             if known.topology is None and not known.pods:
                 del self._hosts[known.name]
@@ -235,7 +238,9 @@ class Cluster:
             sure = known.confirmed
             left = (pod for uid, pod in known.pods.items() if sure.get(uid, 0) < confirm.SURE)
             known.record = reserved_everywhere(known.base, (need_of(pod).total for pod in left))
-        self._columns.put(known.record)
+        slot = self._columns.put(known.record)
+        is_behind = known.ledger is not None and ledger.must_publish_soon(known.ledger)
+        (self._behind.add if is_behind else self._behind.discard)(slot)
 
     def states(self, host: str) -> tuple[HostState, ...]:
         """The states in which a host may be, where it publishes its placement."""
@@ -256,14 +261,13 @@ class Cluster:
     def refusals(self, pod: Pod, hosts: Collection[str]) -> Mapping[str, Refusal]:
         """Which of these hosts would not take the pod."""
         found: dict[str, Refusal] = {}
-        need = need_of(pod)
-        whys = self._evaluator.evaluated(need).whys
+        fitting = self._evaluator.evaluated(need_of(pod)).fitting.tolist()
         for name in hosts:
             known = self._hosts.get(name)
             slot = self._columns.slot(name)
             if known is None or slot is None:
                 continue
-            if known.ledger is None and whys[slot] == Why.FITS:
+            if known.ledger is None and fitting[slot]:
                 continue
             refused = self.refusal(pod, name)
             if refused is not None:
@@ -284,13 +288,14 @@ class Cluster:
         """The best host that would take the pod, among those allowed."""
         need = need_of(pod)
         evaluation = self._evaluator.evaluated(need)
+        fitting = evaluation.fitting
         best: tuple[int, str] | None = None
         count = 0
         for slot in self._in_order(evaluation):
             record = self._columns.record(slot)
             assert record is not None, f"slot {slot} of the columns is vacant"
             known = self._hosts[record.name]
-            if known.ledger is None and evaluation.whys[slot] != Why.FITS:
+            if known.ledger is None and not fitting[slot]:
                 continue
             if not is_allowed(record.name):
                 continue
@@ -321,6 +326,9 @@ class Cluster:
     def _in_order(self, evaluation: Evaluation) -> Iterator[int]:
         """All hosts, the most promising first: those that fit by the common rules, by score."""
         keys = evaluation.scores + np.where(evaluation.fitting, 1_000, 0)
+        if self._packing is None and self._behind:
+            keys[list(self._behind)] -= 200  # last among those that fit
+            np.maximum(keys, 0, out=keys)
         keys[evaluation.whys < 0] = -1
         count = int(np.count_nonzero(evaluation.whys >= 0))
         if count > 2 * _FIRST_TRIED:

@@ -41,7 +41,8 @@ class Evaluation:
     @property
     def fitting(self) -> Bools:
         """The hosts that take the pod."""
-        fitting: Bools = self.whys == Why.FITS
+        # As a plain number: numpy asks an enumeration many questions.
+        fitting: Bools = self.whys == int(Why.FITS)
         return fitting
 
 

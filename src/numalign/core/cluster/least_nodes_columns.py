@@ -92,8 +92,10 @@ class _Alike:
         rest = np.flatnonzero(waiting & ~is_single)
         if rest.size:
             self._several(rest, wanted, size, optimal, drained)
-        for name, amount in drained.items():
-            self.free[name] -= chosen * amount
+        if drained:
+            given = chosen.astype(np.int64)  # once, and not in each product
+            for name, amount in drained.items():
+                self.free[name] -= given * amount
         return size, optimal
 
     def _single(self, waiting: Bools, wanted: Mapping[str, int], optimal: Bools) -> Bools:
@@ -106,7 +108,7 @@ class _Alike:
         for choice in sets_of_size(self.distances, 1):
             (zone,) = choice.positions
             here = np.logical_and(good[zone], left, out=chosen[zone])
-            left &= ~here
+            np.greater(left, here, out=left)  # left and not here
             if choice.is_optimal:
                 optimal |= here
         return chosen

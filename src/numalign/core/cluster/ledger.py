@@ -12,7 +12,7 @@ A ledger is a value; each event gives the next one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final
@@ -25,6 +25,7 @@ from numalign.core.pod import Pod, Qos, Resources, qos_class
 from numalign.core.situation import Verdict, verdict_on
 
 STATES_MAX: Final = 8
+SHAPES_PENDING_MANY: Final = 2  # of one shape more there are six orders, and soon too many
 CELLS_MAX: Final = 32  # of the table over how many pods of each shape have come
 
 Shape = tuple[object, ...]
@@ -46,11 +47,30 @@ def shape_of(pod: Pod) -> Shape:
 
 
 @dataclass(frozen=True, slots=True)
+class Table:
+    """All ways in which some pods may have come, one after the other.
+
+    Pods of one shape are alike, so only how many of each shape have come matters: a cell has the
+    states after so many of them. One more pod leaves all cells as they are and adds new ones.
+    """
+
+    groups: tuple[tuple[Shape, tuple[Pod, ...]], ...]
+    cells: Mapping[tuple[int, ...], tuple[HostState, ...]]
+    refused: frozenset[str] = frozenset()
+
+    @property
+    def states(self) -> tuple[HostState, ...]:
+        """The states after all of them."""
+        return self.cells[tuple(len(pods) for _, pods in self.groups)]
+
+
+@dataclass(frozen=True, slots=True)
 class Outcomes:
     """The states after some pods came in any order, and which of them may be refused."""
 
     states: tuple[HostState, ...]
     refused: frozenset[str] = frozenset()
+    table: Table | None = None  # where they come from, if nothing else has happened since
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +112,11 @@ def came(ledger: Ledger, pod: Pod) -> Ledger:
     before = ledger.outcomes
     if before is None:
         return after if ledger.pending else _told(after)
-    if _is_placed(ledger.frame, pod) and not _is_alike(ledger.pending, pod):
-        return _told(after)
+    if _is_placed(ledger.frame, pod):
+        if before.table is not None:
+            return replace(after, outcomes=_one_more(ledger.frame, before.table, pod))
+        if not _is_alike(ledger.pending, pod):
+            return _told(after)
     states: list[HostState] = []
     refused = set(before.refused)
     for state in before.states:
@@ -136,6 +159,14 @@ def is_waiting_for(ledger: Ledger, pod: Pod) -> bool:
     return _is_placed(frame, pod) and any(_is_placed(frame, other) for other in ledger.pending)
 
 
+def must_publish_soon(ledger: Ledger) -> bool:
+    """Whether so much is pending that another pod is costly to decide about, if it is at all."""
+    outcomes = ledger.outcomes
+    if outcomes is None:
+        return True
+    return outcomes.table is not None and len(outcomes.table.groups) >= SHAPES_PENDING_MANY
+
+
 def with_bases(ledger: Ledger, bases: tuple[HostState, ...], pending: tuple[Pod, ...]) -> Ledger:
     """A ledger of the same host that starts from other states: a what-if."""
     return _told(replace(ledger, bases=bases, pending=pending))
@@ -161,7 +192,10 @@ def checked(ledger: Ledger, pod: Pod) -> tuple[Verdict | None, tuple[HostState, 
         after.append(then)
     if not _is_placed(ledger.frame, pod) or _is_alike(ledger.pending, pod):
         return verdict, tuple(after)
-    outcomes = _outcomes(ledger.frame, ledger.bases, (*ledger.pending, pod))
+    if before.table is not None:
+        outcomes = _one_more(ledger.frame, before.table, pod)
+    else:
+        outcomes = _outcomes(ledger.frame, ledger.bases, (*ledger.pending, pod))
     if outcomes is None or not outcomes.refused <= before.refused:
         return None, ()
     return verdict, _ended(outcomes.states, ledger.gone)
@@ -174,7 +208,7 @@ def _verdict(frame: Frame, state: HostState, pod: Pod) -> tuple[HostState, Verdi
 def _told(ledger: Ledger) -> Ledger:
     outcomes = _outcomes(ledger.frame, ledger.bases, ledger.pending)
     if outcomes is not None and ledger.gone:
-        outcomes = replace(outcomes, states=_ended(outcomes.states, ledger.gone))
+        outcomes = Outcomes(_ended(outcomes.states, ledger.gone), outcomes.refused)
     return replace(ledger, outcomes=outcomes)
 
 
@@ -185,49 +219,62 @@ def _ended(states: Iterable[HostState], uids: Iterable[str]) -> tuple[HostState,
     return _distinct(found)
 
 
-def _outcomes(frame: Frame, bases: Sequence[HostState], pods: Sequence[Pod]) -> Outcomes | None:
-    """All states after these pods came in any order; None if there are too many.
-
-    Pods of one shape are alike, so only how many of each shape have come matters.
-    """
-    settings = frame.host.settings
-    plain = [pod for pod in pods if not _is_placed(frame, pod)]
-    refused: set[str] = set()
+def _outcomes(frame: Frame, bases: Sequence[HostState], pods: Iterable[Pod]) -> Outcomes | None:
+    """All states after these pods came in any order; None if there are too many."""
     start = list(bases)
-    for pod in plain:  # they change no manager's mind, so their order is all the same
-        start = [_noted(frame, state, pod) for state in start]
+    placed: list[Pod] = []
+    for pod in pods:
+        if _is_placed(frame, pod):
+            placed.append(pod)
+        else:  # it changes no manager's mind, so its place in the order is all the same
+            start = [_noted(frame, state, pod) for state in start]
     if len(start) > STATES_MAX:
         return None
-    by_shape: dict[Shape, list[Pod]] = {}
-    for pod in pods:
-        if pod not in plain:
-            key = (*shape_of(pod), qos_class(pod, settings))
-            by_shape.setdefault(key, []).append(pod)
-    groups = list(by_shape.values())
-    cells: dict[tuple[int, ...], list[HostState]] = {(0,) * len(groups): start}
-    for number, counts in enumerate(_counts(groups)):
-        if number > CELLS_MAX:
+    table = Table((), {(): tuple(start)})
+    for pod in placed:
+        grown = _grown(frame, table, pod)
+        if grown is None:
             return None
-        if not any(counts):
-            continue
+        table = grown
+    return Outcomes(table.states, table.refused, table)
+
+
+def _one_more(frame: Frame, table: Table, pod: Pod) -> Outcomes | None:
+    grown = _grown(frame, table, pod)
+    return None if grown is None else Outcomes(grown.states, grown.refused, grown)
+
+
+def _grown(frame: Frame, table: Table, pod: Pod) -> Table | None:
+    """The table with one more pod that the managers place; None if it gets too large."""
+    key = (*shape_of(pod), qos_class(pod, frame.host.settings))
+    groups = list(table.groups)
+    cells = dict(table.cells)
+    place = next((i for i, (shape, _) in enumerate(groups) if shape == key), len(groups))
+    if place == len(groups):
+        groups.append((key, ()))
+        cells = {(*counts, 0): states for counts, states in cells.items()}
+    groups[place] = (key, (*groups[place][1], pod))
+    refused = set(table.refused)
+    lengths = [len(pods) for _, pods in groups]
+    ranges = [range(length + 1) for length in lengths]
+    ranges[place] = range(lengths[place], lengths[place] + 1)
+    for counts in product(*ranges):
+        if len(cells) > CELLS_MAX:
+            return None
         found: list[HostState] = []
         for i, count in enumerate(counts):
             if not count:
                 continue
-            pod = groups[i][count - 1]
+            last = groups[i][1][count - 1]
             for state in cells[(*counts[:i], count - 1, *counts[i + 1 :])]:
-                after, verdict = _verdict(frame, state, pod)
+                after, verdict = _verdict(frame, state, last)
                 found.append(after)
                 if not isinstance(verdict, Admitted):
-                    refused.add(pod.uid)
-        cells[counts] = list(_distinct(found))
+                    refused.add(last.uid)
+        cells[counts] = _distinct(found)
         if len(cells[counts]) > STATES_MAX:
             return None
-    return Outcomes(tuple(cells[tuple(len(group) for group in groups)]), frozenset(refused))
-
-
-def _counts(groups: Sequence[Sequence[Pod]]) -> Iterator[tuple[int, ...]]:
-    return product(*(range(len(group) + 1) for group in groups))
+    return Table(tuple(groups), cells, frozenset(refused))
 
 
 def _is_placed(frame: Frame, pod: Pod) -> bool:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from numalign.core.cluster.constraints import HostFacts, HostPort, port_conflict
-from numalign.core.node_fit import PODS, counted
-from numalign.core.pod import Pod, pod_requests
+from numalign.core.node_fit import PODS
+from numalign.core.pod import Pod
 from numalign.core.quantity import Quantity
 from numalign.core.settings import Settings
 
@@ -39,11 +39,7 @@ def amount_text(resource: str, amount: int) -> str:
 
 def requests_of(pod: Pod) -> dict[str, int]:
     """What a pod counts for in the sums of its host, overhead included."""
-    return {
-        name: counted(name, amount)
-        for name, amount in pod_requests(pod, _SETTINGS).items()
-        if amount
-    }
+    return {name: amount for name, amount in pod.requests_counted(_SETTINGS).items() if amount}
 
 
 @dataclass(slots=True)
