@@ -15,6 +15,7 @@ from numalign.adapters.kubernetes import ApiServer
 from numalign.core.cluster.constraints import HostFacts
 from numalign.core.cluster.zones import HostTopology
 from numalign.core.errors import ApiError, ConfigError, WireError
+from numalign.core.pod import Pod
 from numalign.wire import nrt
 from numalign.wire.kube_api import HOSTS, NRTS, PODS, Kind, head_of
 from numalign.wire.scheduling import ClusterPod, host_from_json, pod_from_json
@@ -29,6 +30,14 @@ class Cluster:
     hosts: tuple[HostFacts, ...] = ()
     topologies: dict[str, HostTopology] = field(default_factory=dict)
     pods: tuple[ClusterPod, ...] = ()
+
+    def pods_by_host(self) -> dict[str, list[Pod]]:
+        """The pods that are on each host and have not ended."""
+        found: dict[str, list[Pod]] = {}
+        for pod in self.pods:
+            if pod.host and not pod.is_over:
+                found.setdefault(pod.host, []).append(pod.pod)
+        return found
 
 
 def read_cluster(
