@@ -58,10 +58,21 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An object that is not in the agreed form; what was known of it still stands."""
+
+    namespace: str
+    name: str
+    uid: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class Listed(Generic[T]):
     """Everything there is. What was known before and is not here is gone."""
 
     items: tuple[T, ...]
+    unreadable: tuple[Unreadable, ...] = ()  # each is told by itself as well
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +89,6 @@ class Gone:
     namespace: str
     name: str
     uid: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """An object that is not in the agreed form; what was known of it still stands."""
-
-    namespace: str
-    name: str
-    error: str
 
 
 Seen = Listed[T] | Changed[T] | Gone | Unreadable
@@ -332,8 +334,8 @@ class ApiServer:
             try:
                 if version is None:
                     raw, version = await self.listed(kind, namespace, fields=fields, labels=labels)
-                    good, bad = _decoded(raw, decode)
-                    yield Listed(good)
+                    good, bad = decoded(raw, decode)
+                    yield Listed(good, bad)
                     for one in bad:
                         yield one
                 async with contextlib.aclosing(
@@ -464,9 +466,10 @@ def _unreachable(exc: Exception) -> ApiError:
     return ApiError(f"the API server does not answer: {exc or type(exc).__name__}", code=0)
 
 
-def _decoded(
+def decoded(
     raw: list[msgspec.Raw], decode: Callable[[bytes], T]
-) -> tuple[tuple[T, ...], list[Unreadable]]:
+) -> tuple[tuple[T, ...], tuple[Unreadable, ...]]:
+    """The objects of a list, and those that ``decode`` cannot read."""
     good: list[T] = []
     bad: list[Unreadable] = []
     for one in raw:
@@ -474,8 +477,8 @@ def _decoded(
             good.append(decode(bytes(one)))
         except WireError as error:
             head = head_of(one)
-            bad.append(Unreadable(head.namespace, head.name, str(error)))
-    return tuple(good), bad
+            bad.append(Unreadable(head.namespace, head.name, head.uid, str(error)))
+    return tuple(good), tuple(bad)
 
 
 def _seen(line: WatchLine, decode: Callable[[bytes], T]) -> Seen[T]:
@@ -485,7 +488,7 @@ def _seen(line: WatchLine, decode: Callable[[bytes], T]) -> Seen[T]:
     try:
         return Changed(decode(bytes(line.object)))
     except WireError as error:
-        return Unreadable(head.namespace, head.name, str(error))
+        return Unreadable(head.namespace, head.name, head.uid, str(error))
 
 
 @dataclass(frozen=True, slots=True)
