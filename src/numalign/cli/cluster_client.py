@@ -12,6 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from numalign.adapters.kubernetes import ApiServer
+from numalign.apps.render.text import printable
 from numalign.core.cluster.constraints import HostFacts
 from numalign.core.cluster.zones import HostTopology
 from numalign.core.errors import ApiError, ConfigError, WireError
@@ -76,11 +77,15 @@ async def _listed(api: ApiServer, kind: Kind, decode: Callable[[bytes], _T]) -> 
 
 def _warn(kind: Kind, raw: msgspec.Raw, error: WireError) -> None:
     name = head_of(raw).name or "without a name"
-    print(f"warning: {kind.name} {name} is passed over: {error}", file=sys.stderr)
+    _say(f"warning: {kind.name} {name[:100]} is passed over: {error}")
 
 
 def _topology(data: bytes) -> HostTopology:
     found = nrt.read(data)
     for problem in found.problems:
-        print(f"warning: {found.topology.name}: {problem}", file=sys.stderr)
+        _say(f"warning: {found.topology.name}: {problem}")
     return found.topology
+
+
+def _say(text: str) -> None:
+    print(printable(text), file=sys.stderr)
