@@ -96,6 +96,7 @@ def test_a_preemption_that_makes_no_room_is_dropped():
     victims = {
         "w1": {"Pods": [{"UID": "a"}], "NumPDBViolations": 1},
         "w2": {"Pods": [{"UID": "other"}], "NumPDBViolations": 0},
+        "w3": {"Pods": [], "NumPDBViolations": 0},
     }
     content = json.dumps(
         {"Pod": POD, "NodeNameToVictims": None, "NodeNameToMetaVictims": victims}

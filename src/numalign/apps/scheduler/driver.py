@@ -339,8 +339,10 @@ class Scheduler:
                     )
                     await self._api.create(scheduling_bodies.EVENTS, body, pod.namespace)
             except (ApiError, WireError) as error:
-                # The pod may be gone, or its namespace; nobody is left to be told.
-                log.debug("not_told", pod=_name(pod), error=str(error))
+                # The pod may be gone, or its namespace: then nobody is left to be told.
+                is_forbidden = isinstance(error, ApiError) and error.code == 403
+                say = log.warning if is_forbidden else log.debug
+                say("not_told", pod=_name(pod), error=str(error))
 
     # The extender's calls.
 
@@ -369,7 +371,8 @@ class Scheduler:
         return {
             host: victims
             for host, victims in asked.victims.items()
-            if judge.fits_without(pod, host, victims.uids)
+            # A kube-scheduler takes a host without victims for a mistake of ours.
+            if victims.uids and judge.fits_without(pod, host, victims.uids)
         }
 
     async def bind(self, asked: BindAsked) -> str:
