@@ -230,6 +230,24 @@ def test_a_pod_may_go_between_two_that_come():
     assert {together, apart, between} <= found
 
 
+def test_after_a_list_a_host_with_pods_that_it_has_not_published_has_to_publish_first():
+    # Another pod may have come and gone before it unheard of, so it may be on either node.
+    one = kubelet(policy="single-numa-node")
+    cluster = cluster_of(one)
+    running(one, cluster, a_pod("x", (1, 1, 0)))
+    cluster.changes_missed()
+    assert len(cluster.states("w0")) == 1
+    assert placed(cluster, a_pod("p", (2, 1, 0))) == "w0"
+    cluster.changes_missed()
+    assert cluster.refusal(a_pod("q", (2, 1, 0)), "w0") == Refusal(UNCONFIRMED)
+    cluster.pod_gone("w0", "x")
+    assert cluster.refusal(a_pod("q", (2, 1, 0)), "w0") == Refusal(UNCONFIRMED)
+    one.inbox.append(("came", a_pod("p", (2, 1, 0))))
+    one.work(1)
+    published(cluster, one)
+    assert placed(cluster, a_pod("q", (2, 1, 0))) == "w0"
+
+
 def test_a_host_that_might_refuse_the_pod_if_another_ended_comes_after_those_that_would_not():
     # Node 0 of the used host is full. If x ended, the init container would go there, and the app
     # with it, for which there are too few CPUs.

@@ -89,6 +89,7 @@ def _pods_listed(state: State, event: PodsListed) -> None:
         _pod_gone(state, uid, event.now)
     for pod in event.pods:
         _pod_seen(state, pod, event.now)
+    state.judge.changes_missed()
     state.synced.add(PODS)
 
 

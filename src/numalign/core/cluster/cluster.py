@@ -80,6 +80,7 @@ class _Known:
     # Pods that went, the last ones last. What a host publishes may be older than what we have
     # heard, and a pod may even appear in it for the first time after it went.
     gone: dict[str, Went] = field(default_factory=dict)
+    doubtful: set[str] = field(default_factory=set)  # found in a list, and not published then
     ledger: Ledger | None = None
     base: HostRecord | None = None  # as published
     record: HostRecord | None = None  # as it is now
@@ -163,7 +164,8 @@ class Cluster:
             pending = [pod for uid, pod in known.pods.items() if uid not in sure]
             waiting = [pod.uid for pod in pending]
             known.gone = {uid: went.among(waiting) for uid, went in known.gone.items()}
-            known.ledger = ledger.opened(found, pending, known.gone.values())
+            known.doubtful.intersection_update(waiting)
+            known.ledger = ledger.opened(found, pending, known.gone.values(), known.doubtful)
         self._refresh(known)
 
     def topology_gone(self, name: str) -> None:
@@ -210,6 +212,18 @@ class Cluster:
             if len(known.gone) > _GONE_KEPT_MAX:
                 del known.gone[next(iter(known.gone))]
         self._refresh(known)
+
+    def changes_missed(self) -> None:
+        """Pods may have come and gone without our knowledge: there was a list instead of a watch.
+
+        Where a host has not published a pod yet it has to do so before more can be told.
+        """
+        for known in self._hosts.values():
+            sure = known.confirmed
+            known.doubtful = {uid for uid in known.pods if sure.get(uid, 0) < confirm.SURE}
+            if known.doubtful and known.ledger is not None:
+                known.ledger = ledger.doubted(known.ledger)
+                self._refresh(known)
 
     def _known(self, name: str) -> _Known:
         return self._hosts.setdefault(name, _Known(name))

@@ -84,6 +84,8 @@ class Ledger:
     base: HostState  # as published, less what was gone before everything else
     pending: tuple[Pod, ...] = ()  # came since, and not published yet
     gone: tuple[Went, ...] = ()  # went since, while some of those were on their way
+    # Pods on their way before which others may have come and gone that we never heard of.
+    doubtful: frozenset[str] = frozenset()
     outcomes: Outcomes | None = None  # None: too many to tell
 
     @property
@@ -92,7 +94,12 @@ class Ledger:
         return () if self.outcomes is None else self.outcomes.states
 
 
-def opened(rebuilt: Rebuilt, pending: Iterable[Pod], gone: Iterable[Went] = ()) -> Ledger:
+def opened(
+    rebuilt: Rebuilt,
+    pending: Iterable[Pod],
+    gone: Iterable[Went] = (),
+    doubtful: Iterable[str] = (),
+) -> Ledger:
     """The ledger of a host that has just published.
 
     Some pods are not in it yet, and some that are in it have gone since.
@@ -107,7 +114,12 @@ def opened(rebuilt: Rebuilt, pending: Iterable[Pod], gone: Iterable[Went] = ()) 
             left.append(one)
         else:
             base = hosts.ended(base, one.uid)
-    return _told(Ledger(rebuilt.frame, base, waiting, tuple(left)))
+    return _told(Ledger(rebuilt.frame, base, waiting, tuple(left), frozenset(doubtful)))
+
+
+def doubted(ledger: Ledger) -> Ledger:
+    """The ledger when changes may have been missed: what is on its way may be anywhere."""
+    return _told(replace(ledger, doubtful=frozenset(pod.uid for pod in ledger.pending)))
 
 
 def came(ledger: Ledger, pod: Pod) -> Ledger:
@@ -156,7 +168,7 @@ def went(ledger: Ledger, uid: str) -> tuple[Ledger, Went]:
     else:
         gone.append(event)
     left = tuple(one for one in gone if one.beside)
-    return _told(Ledger(ledger.frame, base, pending, left)), event
+    return _told(replace(ledger, base=base, pending=pending, gone=left)), event
 
 
 def is_waiting_for(ledger: Ledger, pod: Pod) -> bool:
@@ -191,8 +203,9 @@ def without(ledger: Ledger, uids: Iterable[str]) -> Ledger:
     for uid in leaving:
         base = hosts.ended(base, uid)
     pending = tuple(pod for pod in ledger.pending if pod.uid not in leaving)
-    gone = (one.among(pod.uid for pod in pending) for one in ledger.gone)
-    return _told(Ledger(ledger.frame, base, pending, tuple(one for one in gone if one.beside)))
+    gone = [one.among(pod.uid for pod in pending) for one in ledger.gone]
+    left = tuple(one for one in gone if one.beside)
+    return _told(replace(ledger, base=base, pending=pending, gone=left))
 
 
 def checked(ledger: Ledger, pod: Pod) -> tuple[Verdict | None, tuple[HostState, ...]]:
@@ -226,6 +239,9 @@ def _verdict(frame: Frame, state: HostState, pod: Pod) -> tuple[HostState, Verdi
 
 
 def _told(ledger: Ledger) -> Ledger:
+    frame = ledger.frame
+    if any(pod.uid in ledger.doubtful and _is_placed(frame, pod) for pod in ledger.pending):
+        return replace(ledger, outcomes=None)
     outcomes = _outcomes(ledger.frame, ledger.base, ledger.pending, ledger.gone)
     return replace(ledger, outcomes=outcomes)
 
