@@ -156,11 +156,10 @@ def test_trouble_is_told_waited_out_and_nothing_is_lost(trouble):
 def test_an_object_that_cannot_be_read_is_told_and_the_others_count():
     played = Played(listing("a", "bad-one"), lines(("ADDED", pod("bad-two", "11"))))
     found = asyncio.run(played.first(3))
-    assert found == [
-        Listed(("a",)),
-        Unreadable("ns", "bad-one", "bad-one is no pod"),
-        Unreadable("ns", "bad-two", "bad-two is no pod"),
-    ]
+    one = Unreadable("ns", "bad-one", "uid-bad-one", "bad-one is no pod")
+    two = Unreadable("ns", "bad-two", "uid-bad-two", "bad-two is no pod")
+    # The list names it too: it is there, so that nobody takes it for gone.
+    assert found == [Listed(("a",), (one,)), one, two]
 
 
 @pytest.mark.parametrize("garbage", [b"no json\n", b'{"type": "ODD", "object": {}}\n'])

@@ -345,6 +345,10 @@ def test_the_rights_of_the_manifest_are_enough(plane, manifest):
                 await asyncio.to_thread(deploy, plane, name, mix)
                 assert await running(plane, fleet, 8, 60) == {"Running": 8, "Pending": 1}
                 assert fleet.reasons == {"": 8}
+                if not is_extender:
+                    events = plane.objects("events.events.k8s.io")
+                    told = {e["reason"] for e in events if e["reportingController"] == name}
+                    assert told == {"Scheduled", "FailedScheduling"}
                 log = found.log.read_text()
                 assert "403" not in log
                 assert "forbidden" not in log

@@ -107,15 +107,22 @@ class Run:
                 self.cluster.pod_gone(kubelet.name, uid)
 
     def refused(self):
+        """Who was refused. A pod that was deleted before its host saw it is no loss."""
         return [
             (kubelet.name, pod.uid, verdict)
             for kubelet in self.kubelets.values()
             for pod, verdict in kubelet.refused
+            if pod.uid in self.where
         ]
 
 
+# Histories in which a host published a pod after it went, a pod went while others were on their
+# way, and one went between two that came: each has cost a pod once.
+FOUND = (1453, 1839, 3412, 3492, 3686)
+
+
 @pytest.mark.parametrize("is_patient", [False, True])
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", [*range(25), *FOUND])
 def test_no_host_refuses_a_pod_that_the_core_has_placed(seed, is_patient):
     run = Run(seed, is_patient=is_patient)
     for _ in range(STEPS):

@@ -96,6 +96,7 @@ def test_a_preemption_that_makes_no_room_is_dropped():
     victims = {
         "w1": {"Pods": [{"UID": "a"}], "NumPDBViolations": 1},
         "w2": {"Pods": [{"UID": "other"}], "NumPDBViolations": 0},
+        "w3": {"Pods": [], "NumPDBViolations": 0},
     }
     content = json.dumps(
         {"Pod": POD, "NodeNameToVictims": None, "NodeNameToMetaVictims": victims}
@@ -153,6 +154,46 @@ def test_what_is_no_request_is_refused_and_changes_nothing(verb: str):
     answer = call(found, f"/scheduler/{verb}", b'{"Pod": 3')
     assert answer.status_code == 400
     assert answer.json()["reason"] == "BadRequest"
+    assert found.state.placed == {}
+
+
+@pytest.mark.parametrize(
+    ("amount", "words"),
+    [
+        ("-1", "pod 'new': cpu: found '-1', expected 0 or more"),
+        ("much", "pod 'new': cpu: found 'much'"),
+        ("9" * 5_000, "pod 'new': cpu: found '99999"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
+def test_a_pod_with_an_amount_that_is_none_is_refused(verb: str, amount: str, words: str):
+    # Passed over, it would count as nothing, and the pod would fit everywhere.
+    found = scheduler()
+    container = {"name": "c", "resources": {"limits": {"cpu": amount}}}
+    pod_ = {**POD, "spec": {"containers": [container]}}
+    answer = call(found, f"/scheduler/{verb}", json.dumps({"Pod": pod_, "NodeNames": []}).encode())
+    assert answer.status_code == 400
+    assert answer.json()["error"].startswith(words)
+    assert len(answer.content) < 1_000
+
+
+@pytest.mark.parametrize("name", ["../secrets/x", "a/b", "x?y=1", "a\nb", "\u202e", "x" * 300, "."])
+def test_a_hostile_name_is_refused_and_asks_nobody(name: str):
+    asked_for = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked_for.append(request.url)
+        return httpx2.Response(500)
+
+    found = scheduler()
+    client = httpx2.AsyncClient(base_url="http://x", transport=httpx2.MockTransport(answer))
+    found._api = ApiServer(client)
+    content = {"PodName": name, "PodNamespace": "ns", "PodUID": "u", "Node": "w1"}
+    error = call(found, "/scheduler/bind", json.dumps(content).encode()).json()["Error"]
+    assert error.startswith("the pod cannot be read: ")
+    assert len(error) < 500
+    assert "\n" not in error
+    assert asked_for == []
     assert found.state.placed == {}
 
 

@@ -1,16 +1,15 @@
 """The Kubernetes API server: single requests, and watches that never lose anything.
 
-The connection (kubeconfig, in-cluster account, log-in programs, TLS) is lightkube's; requests
-are ours. ``watched`` is the one way to follow objects: it lists, watches from there, and goes on
-after every trouble. There is no queue in it: who reads slowly makes the server wait, and is told
-everything anew once the server has no patience left.
+The connection is made in ``kube_connection``; requests are ours. ``watched`` is the one way to
+follow objects: it lists, watches from there, and goes on after every trouble. There is no queue in
+it: who reads slowly makes the server wait, and is told everything anew once the server has no
+patience left.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -19,13 +18,10 @@ from typing import Any, Final, Generic, Self, TypeVar
 
 import httpx2
 import msgspec
-from lightkube.config.client_adapter import AsyncClient, ConnectionParams
-from lightkube.config.kubeconfig import KubeConfig, SingleConfig
-from lightkube.config.models import User
 from lightkube.core.exceptions import ConfigError as LightkubeConfigError
 
-from numalign.core.errors import ApiError, ConfigError, WireError
-from numalign.wire import plain_yaml
+from numalign.adapters import kube_connection
+from numalign.core.errors import ApiError, WireError
 from numalign.wire.kube_api import (
     Kind,
     WatchLine,
@@ -46,7 +42,6 @@ WATCH_SILENCE_SECONDS_MAX: Final = 150.0
 THROTTLED_TRIES_MAX: Final = 5
 THROTTLED_SECONDS_MAX: Final = 10.0
 BACKOFF_SECONDS: Final = (0.5, 30.0)  # first and longest
-SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 JSON: Final = "application/json"
 APPLY: Final = "application/apply-patch+yaml"  # JSON is YAML too
@@ -58,10 +53,21 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An object that is not in the agreed form; what was known of it still stands."""
+
+    namespace: str
+    name: str
+    uid: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class Listed(Generic[T]):
     """Everything there is. What was known before and is not here is gone."""
 
     items: tuple[T, ...]
+    unreadable: tuple[Unreadable, ...] = ()  # each is told by itself as well
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +84,6 @@ class Gone:
     namespace: str
     name: str
     uid: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """An object that is not in the agreed form; what was known of it still stands."""
-
-    namespace: str
-    name: str
-    error: str
 
 
 Seen = Listed[T] | Changed[T] | Gone | Unreadable
@@ -151,22 +148,9 @@ class ApiServer:
     @classmethod
     def connect(cls, kubeconfig: Path | None = None, *, context: str | None = None) -> Self:
         """The server that the arguments, KUBECONFIG, the pod we run in or ~/.kube/config name."""
-        try:
-            config = _config(kubeconfig, context)
-            http = AsyncClient(_with_user(config), _connection())
-        except (
-            LightkubeConfigError,
-            WireError,
-            OSError,
-            LookupError,
-            TypeError,
-            ValueError,
-        ) as exc:
-            raise ConfigError(
-                f"{kubeconfig or 'the way to the cluster'}: {_words(exc)}. "
-                "Give a kubeconfig file with --kubeconfig or KUBECONFIG, or run in a pod."
-            ) from exc
-        return cls(http, namespace=config.namespace)
+        timeout = httpx2.Timeout(ANSWER_SECONDS_MAX, connect=CONNECT_SECONDS_MAX)
+        http, namespace = kube_connection.connected(kubeconfig, context, timeout)
+        return cls(http, namespace=namespace)
 
     async def __aenter__(self) -> Self:
         return self
@@ -354,8 +338,8 @@ class ApiServer:
             try:
                 if version is None:
                     raw, version = await self.listed(kind, namespace, fields=fields, labels=labels)
-                    good, bad = _decoded(raw, decode)
-                    yield Listed(good)
+                    good, bad = decoded(raw, decode)
+                    yield Listed(good, bad)
                     for one in bad:
                         yield one
                 async with contextlib.aclosing(
@@ -407,50 +391,6 @@ class ApiServer:
             raise _unreachable(exc) from exc
 
 
-def _config(kubeconfig: Path | None, context: str | None) -> SingleConfig:
-    """As kubectl, a file that somebody names comes first; then the pod that we run in."""
-    named = kubeconfig or next(filter(None, os.environ.get("KUBECONFIG", "").split(":")), None)
-    in_pod = not named and context is None and (SERVICE_ACCOUNT / "token").exists()
-    if in_pod:
-        found = KubeConfig.from_service_account(SERVICE_ACCOUNT).get()
-    else:
-        found = _from_file(Path(named or "~/.kube/config").expanduser()).get(context)
-    assert found is not None, "lightkube raises where there is no context"
-    return found
-
-
-def _from_file(path: Path) -> KubeConfig:
-    with path.open("rb") as stream:
-        content = plain_yaml.load(stream.read(plain_yaml.SIZE_BYTES_MAX + 1))
-    if not isinstance(content, dict):
-        raise TypeError("found no kubeconfig, expected a map with clusters, users and contexts")
-    return KubeConfig.from_dict(content, path)
-
-
-def _words(exc: Exception) -> str:
-    if isinstance(exc, OSError):
-        return exc.strerror or str(exc)
-    if isinstance(exc, KeyError):
-        return f"found no {exc.args[0]}"
-    return str(exc) or type(exc).__name__
-
-
-def _with_user(config: SingleConfig) -> SingleConfig:
-    user = config.user or User()
-    program = user.exec
-    # What lightkube does with v1beta1 is right for v1 too, which it does not know by name.
-    if program is not None and program.apiVersion == "client.authentication.k8s.io/v1":
-        program = msgspec.structs.replace(
-            program, apiVersion="client.authentication.k8s.io/v1beta1"
-        )
-        user = msgspec.structs.replace(user, exec=program)
-    return config._replace(user=user)
-
-
-def _connection() -> ConnectionParams:
-    return ConnectionParams(timeout=httpx2.Timeout(ANSWER_SECONDS_MAX, connect=CONNECT_SECONDS_MAX))
-
-
 def _selectors(fields: str, labels: str) -> dict[str, str]:
     found = {"fieldSelector": fields, "labelSelector": labels}
     return {key: value for key, value in found.items() if value}
@@ -490,9 +430,10 @@ def _unreachable(exc: Exception) -> ApiError:
     return ApiError(f"the API server does not answer: {exc or type(exc).__name__}", code=0)
 
 
-def _decoded(
+def decoded(
     raw: list[msgspec.Raw], decode: Callable[[bytes], T]
-) -> tuple[tuple[T, ...], list[Unreadable]]:
+) -> tuple[tuple[T, ...], tuple[Unreadable, ...]]:
+    """The objects of a list, and those that ``decode`` cannot read."""
     good: list[T] = []
     bad: list[Unreadable] = []
     for one in raw:
@@ -500,8 +441,8 @@ def _decoded(
             good.append(decode(bytes(one)))
         except WireError as error:
             head = head_of(one)
-            bad.append(Unreadable(head.namespace, head.name, str(error)))
-    return tuple(good), bad
+            bad.append(Unreadable(head.namespace, head.name, head.uid, str(error)))
+    return tuple(good), tuple(bad)
 
 
 def _seen(line: WatchLine, decode: Callable[[bytes], T]) -> Seen[T]:
@@ -511,7 +452,7 @@ def _seen(line: WatchLine, decode: Callable[[bytes], T]) -> Seen[T]:
     try:
         return Changed(decode(bytes(line.object)))
     except WireError as error:
-        return Unreadable(head.namespace, head.name, str(error))
+        return Unreadable(head.namespace, head.name, head.uid, str(error))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,11 @@ from typing import TypeVar
 import msgspec
 
 from numalign.adapters.kubernetes import ApiServer
+from numalign.apps.render.text import printable
 from numalign.core.cluster.constraints import HostFacts
 from numalign.core.cluster.zones import HostTopology
 from numalign.core.errors import ApiError, ConfigError, WireError
+from numalign.core.pod import Pod
 from numalign.wire import nrt
 from numalign.wire.kube_api import HOSTS, NRTS, PODS, Kind, head_of
 from numalign.wire.scheduling import ClusterPod, host_from_json, pod_from_json
@@ -29,6 +31,14 @@ class Cluster:
     hosts: tuple[HostFacts, ...] = ()
     topologies: dict[str, HostTopology] = field(default_factory=dict)
     pods: tuple[ClusterPod, ...] = ()
+
+    def pods_by_host(self) -> dict[str, list[Pod]]:
+        """The pods that are on each host and have not ended."""
+        found: dict[str, list[Pod]] = {}
+        for pod in self.pods:
+            if pod.host and not pod.is_over:
+                found.setdefault(pod.host, []).append(pod.pod)
+        return found
 
 
 def read_cluster(
@@ -67,11 +77,15 @@ async def _listed(api: ApiServer, kind: Kind, decode: Callable[[bytes], _T]) -> 
 
 def _warn(kind: Kind, raw: msgspec.Raw, error: WireError) -> None:
     name = head_of(raw).name or "without a name"
-    print(f"warning: {kind.name} {name} is passed over: {error}", file=sys.stderr)
+    _say(f"warning: {kind.name} {name[:100]} is passed over: {error}")
 
 
 def _topology(data: bytes) -> HostTopology:
     found = nrt.read(data)
     for problem in found.problems:
-        print(f"warning: {found.topology.name}: {problem}", file=sys.stderr)
+        _say(f"warning: {found.topology.name}: {problem}")
     return found.topology
+
+
+def _say(text: str) -> None:
+    print(printable(text), file=sys.stderr)

@@ -37,19 +37,20 @@ def hosts(
 ) -> None:
     """Show the hosts of a cluster by NUMA node, with what is free.
 
-    The line with "largest" says how much of each resource one container could get there: from one
-    NUMA node where the host's policy asks for that.
+    The line with "largest" is the largest container that the host would admit now: its managers
+    are asked, where it publishes its placement. Where it does not, the line says how much of each
+    resource is free for one, counted in one NUMA node where the policy asks for that.
     """
     from numalign.apps.cluster.views import host_records
     from numalign.cli.cluster_client import read_cluster
     from numalign.core.errors import ConfigError
 
-    cluster = read_cluster(kubeconfig, context)
+    cluster = read_cluster(kubeconfig, context, with_pods=True)
     known = {host.name for host in cluster.hosts} | cluster.topologies.keys()
     for name in names or ():
         if name not in known:
             raise ConfigError(f"found no host {name!r} in the cluster. See 'numalign hosts'.")
-    records = host_records(names or known, cluster.topologies)
+    records = host_records(names or known, cluster.topologies, cluster.pods_by_host())
     out = Output.of(ctx)
     if output != "table":
         out.data(output, records)
@@ -83,4 +84,9 @@ def _rows(record: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:
         f"{name} {text}" for name, text in most.items() if name not in {"cpu", "memory"}
     )
     largest = "largest" if record["nodes"] else "none"
+    if record["isProven"] and not most:
+        yield *head, largest, "nothing", "", ""
+        return
+    if not record["isProven"] and record["nodes"]:
+        others = "; ".join(filter(None, (others, "(counted)")))
     yield *head, largest, most.get("cpu", "-"), most.get("memory", "-"), others

@@ -195,29 +195,33 @@ def _parsed(amounts: Mapping[str, object] | None) -> dict[str, Quantity]:
 
 
 def core_pod(record: PodRecord, *, uid: str | None = None) -> Pod:
-    """The pod as the deciding core knows it, with the API server's defaults."""
+    """The pod as the deciding core knows it, with the API server's defaults.
+
+    WireError for an amount that is none: passed over, it would count as nothing.
+    """
     spec = record.spec
+    name = record.metadata.name or record.metadata.generateName
     requests = limits = None
     if spec.resources is not None:
-        limits = _parsed(spec.resources.limits)
-        requests = {**limits, **_parsed(spec.resources.requests)}
+        limits = _amounts(name, spec.resources.limits)
+        requests = {**limits, **_amounts(name, spec.resources.requests)}
     return Pod(
         uid or record.metadata.uid,
-        record.metadata.name or record.metadata.generateName,
+        name,
         record.metadata.namespace or "default",
-        tuple(_container(c, is_init=True) for c in spec.initContainers or ()),
-        tuple(_container(c, is_init=False) for c in spec.containers or ()),
+        tuple(_container(name, c, is_init=True) for c in spec.initContainers or ()),
+        tuple(_container(name, c, is_init=False) for c in spec.containers or ()),
         requests,
         limits,
-        _parsed(spec.overhead),
+        _amounts(name, spec.overhead),
         Qos(record.status.qosClass) if record.status.qosClass in set(Qos) else None,
     )
 
 
-def _container(record: ContainerRecord, *, is_init: bool) -> Container:
+def _container(pod: str, record: ContainerRecord, *, is_init: bool) -> Container:
     resources = record.resources or Resources()
-    limits: Amounts = _parsed(resources.limits)
-    requests: Amounts = {**limits, **_parsed(resources.requests)}
+    limits: Amounts = _amounts(pod, resources.limits)
+    requests: Amounts = {**limits, **_amounts(pod, resources.requests)}
     return Container(
         record.name,
         requests,
@@ -225,3 +229,20 @@ def _container(record: ContainerRecord, *, is_init: bool) -> Container:
         is_init,
         is_init and record.restartPolicy == "Always",
     )
+
+
+def _amounts(pod: str, amounts: Mapping[str, object] | None) -> dict[str, Quantity]:
+    found: dict[str, Quantity] = {}
+    for name, text in (amounts or {}).items():
+        try:
+            amount = Quantity.parse(_text(text))
+        except ValueError as error:
+            raise WireError(
+                f"pod {pod[:100]!r}: {name[:100]}: found {str(text)[:100]!r}: {error}"
+            ) from error
+        if amount.nanos < 0:
+            raise WireError(
+                f"pod {pod[:100]!r}: {name[:100]}: found {str(text)[:100]!r}, expected 0 or more"
+            )
+        found[name] = amount
+    return found

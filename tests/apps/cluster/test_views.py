@@ -1,9 +1,14 @@
 """A cluster as records."""
 
+from dataclasses import replace
+
+from tests.cluster.fleet import FleetHost, HostPlan
+
 from numalign.apps.cluster.views import host_records, place_records
 from numalign.core.cluster.placement import PlacedContainer, PlacedPod, PublishedPlacement
 from numalign.core.cluster.zones import Attribute, HostTopology, Zone, ZoneResource
 from numalign.core.machine_info import CoreInfo, MachineInfo, NodeInfo
+from numalign.core.pod import Container, Pod
 from numalign.core.quantity import Quantity
 from numalign.core.settings import Settings
 from numalign.core.state import Block
@@ -19,16 +24,55 @@ def host(policy: str, **more: object) -> HostTopology:
     return HostTopology("w1", (zone(0, 8, 3), zone(1, 8, 5)), attributes, **more)
 
 
-def test_the_largest_container_comes_from_one_node_where_the_policy_asks_for_it():
-    (record,) = host_records(["w1"], {"w1": host("single-numa-node")})
-    assert record["largest"] == {"cpu": 5}
+def test_without_a_placement_the_largest_is_counted_in_one_node_where_the_policy_asks_for_it():
+    (record,) = host_records(["w1"], {"w1": host("single-numa-node")}, {})
+    assert (record["largest"], record["isProven"]) == ({"cpu": 5}, False)
     assert [node["resources"]["cpu"]["available"] for node in record["nodes"]] == [3, 5]
-    (record,) = host_records(["w1"], {"w1": host("restricted")})
+    (record,) = host_records(["w1"], {"w1": host("restricted")}, {})
     assert record["largest"] == {"cpu": 8}
 
 
+def pod(uid: str, cpu: int) -> Pod:
+    amounts = {"cpu": Quantity.of(cpu), "memory": Quantity.parse("1Gi")}
+    return Pod(uid, uid, "ns", containers=(Container("c", amounts, amounts),))
+
+
+def test_with_a_placement_the_largest_is_what_the_host_would_admit():
+    plan = HostPlan("w1", "1s:2n:8c:1t,mem=8Gi", "restricted")
+    found = FleetHost(plan)
+    pods = [pod("p1", 5), pod("p2", 4)]
+    for one in pods:
+        assert found.admit(one) is None
+    topology = found.topology()
+    free = [zone.resources[0].available.value() for zone in topology.zones]
+    assert free == [2, 4]
+    (record,) = host_records(["w1"], {"w1": topology}, {"w1": pods})
+    # Six CPUs are free, but one node would do for them, so the host would refuse to split them.
+    assert record["isProven"]
+    assert record["largest"]["cpu"] == 4
+    assert found.admit(pod("p3", 5)) is not None
+    assert found.admit(pod("p4", record["largest"]["cpu"])) is None
+
+
+def test_the_largest_takes_into_account_pods_that_are_bound_and_not_published_yet():
+    found = FleetHost(HostPlan("w1", "1s:2n:4c:1t,mem=8Gi"))
+    topology = found.topology()
+    (record,) = host_records(["w1"], {"w1": topology}, {"w1": [pod("p1", 4)]})
+    assert record["largest"]["cpu"] == 3
+    (record,) = host_records(["w1"], {"w1": topology}, {"w1": [pod("p1", 4), pod("p2", 3)]})
+    assert record["largest"] == {}
+
+
+def test_a_placement_that_contradicts_itself_is_not_asked():
+    topology = FleetHost(HostPlan("w1", "1s:2n:4c:1t,mem=8Gi")).topology()
+    settings = replace(topology.placement.settings, reserved_cpus="99")
+    broken = replace(topology, placement=replace(topology.placement, settings=settings))
+    (record,) = host_records(["w1"], {"w1": broken}, {})
+    assert (record["largest"]["cpu"], record["isProven"]) == (4, False)
+
+
 def test_a_host_that_publishes_nothing_is_shown_as_such():
-    (record,) = host_records(["w2"], {})
+    (record,) = host_records(["w2"], {}, {})
     assert record == {"name": "w2", "published": False, "nodes": [], "largest": {}}
 
 

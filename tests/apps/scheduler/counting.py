@@ -34,6 +34,9 @@ class CountingJudge:
     def pod_gone(self, host: str, uid: str) -> None:
         self.on[host].discard(uid)
 
+    def changes_missed(self) -> None:
+        pass
+
     def refusal(self, pod: Pod, host: str) -> Refusal | None:
         if len(self.on.get(host, ())) < self.room:
             return None

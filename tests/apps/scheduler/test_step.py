@@ -251,6 +251,23 @@ def test_a_list_without_them_makes_things_gone():
     assert messages(turn(state)) == ["there are no hosts"]
 
 
+def test_what_a_list_names_as_unreadable_still_stands():
+    state = cluster(host("w1"))
+    step(state, TopologySeen(HostTopology("w1"), 1))
+    step(state, PodSeen(pod("a", host="w1"), 1))
+    step(state, PodsListed((), 2, frozenset({"a"})))
+    step(state, HostsListed((), 2, frozenset({"w1"})))
+    step(state, TopologiesListed((), 2, frozenset({"w1"})))
+    assert state.placed == {"a": "w1"}
+    assert state.hosts.keys() == state.topologies.keys() == {"w1"}
+    step(state, PodsListed((), 3))
+    step(state, HostsListed((), 3))
+    step(state, TopologiesListed((), 3))
+    assert not state.placed
+    assert not state.hosts
+    assert not state.topologies
+
+
 def test_a_pod_that_is_gone_while_it_is_bound_leaves_nothing_behind():
     state = cluster(host("w1"))
     step(state, PodSeen(pod("a"), 1))

@@ -16,6 +16,7 @@ from numalign.core.cluster.rebuild import rebuilt
 from numalign.core.cluster.refusals import UNCONFIRMED, Refusal, summary
 from numalign.core.cluster.zones import Attribute, HostTopology
 from numalign.core.pod import Container, Pod, Qos
+from numalign.core.sets import ids_of
 
 
 def anywhere(_name):
@@ -185,6 +186,111 @@ def test_a_pod_is_not_placed_where_another_one_would_pay_for_it():
     assert placed(cluster, a_pod("small", (2, 1, 0))) == "w0"
     assert cluster.refusal(a_pod("next", (2, 1, 0)), "w0") is not None
     assert placed(cluster, a_pod("tiny", (1, 1, 0))) == "w0"
+
+
+def held(state, uid):
+    """The CPUs of a pod with one container."""
+    return sorted(ids_of(state.cpu.entries.get(uid, {}).get("c0", 0)))
+
+
+def running(one, cluster, *pods):
+    """These pods run on the host, and it has published them."""
+    for pod in pods:
+        cluster.pod_placed(one.name, pod)
+        one.inbox.append(("came", pod))
+        one.work(1)
+    published(cluster, one)
+
+
+def test_what_a_host_published_long_ago_brings_no_pod_back():
+    one = kubelet(policy="single-numa-node")
+    cluster = cluster_of(one)
+    pod = a_pod("p", (4, 1, 0))
+    cluster.pod_placed("w0", pod)
+    one.inbox.append(("came", pod))
+    one.work(1)
+    one.publish()
+    cluster.pod_gone("w0", "p")
+    before, late = one.published
+    cluster.topology_changed(before)  # it had not come yet
+    cluster.topology_changed(late)
+    (state,) = cluster.states("w0")
+    assert "p" not in state.pods
+    assert placed(cluster, a_pod("q", (4, 1, 0))) == "w0"
+
+
+def test_a_pod_that_went_before_it_was_published_stays_in_mind_while_others_are_on_their_way():
+    # The first may have come and gone before or after the second was admitted, or never have come.
+    one = kubelet(policy="single-numa-node")
+    cluster = cluster_of(one)
+    running(one, cluster, a_pod("x", (1, 1, 0)))
+    assert placed(cluster, a_pod("first", (2, 1, 0))) == "w0"
+    assert placed(cluster, a_pod("second", (1, 1, 0), (1, 1, 0))) == "w0"
+    cluster.pod_gone("w0", "first")
+    assert {tuple(held(state, "second")) for state in cluster.states("w0")} == {(2,), (4,)}
+    cluster.pod_gone("w0", "x")
+    assert {tuple(held(state, "second")) for state in cluster.states("w0")} >= {(1,), (2,), (4,)}
+
+
+def test_a_pod_that_went_before_another_was_bound_is_gone_when_that_one_comes():
+    one = kubelet(policy="single-numa-node")
+    cluster = cluster_of(one)
+    running(one, cluster, a_pod("x", (4, 1, 0)))
+    cluster.pod_gone("w0", "x")
+    assert placed(cluster, a_pod("p", (4, 1, 0))) == "w0"
+    cluster.topology_changed(one.published[-1])  # with x still in it
+    (state,) = cluster.states("w0")
+    assert held(state, "p") == [4, 5, 6, 7]
+
+
+def test_a_pod_may_go_between_two_that_come():
+    one = kubelet(policy="single-numa-node")
+    cluster = cluster_of(one)
+    running(one, cluster, a_pod("x", (2, 1, 0)))
+    assert placed(cluster, a_pod("a", (2, 1, 0))) == "w0"
+    assert placed(cluster, a_pod("b", (1, 1, 0))) == "w0"
+    cluster.pod_gone("w0", "x")
+    found = {(tuple(held(s, "a")), tuple(held(s, "b"))) for s in cluster.states("w0")}
+    together, apart, between = ((1, 2), (3,)), ((4, 5), (3,)), ((4, 5), (1,))
+    assert {together, apart, between} <= found
+
+
+def test_after_a_list_a_host_with_pods_that_it_has_not_published_has_to_publish_first():
+    # Another pod may have come and gone before it unheard of, so it may be on either node.
+    one = kubelet(policy="single-numa-node")
+    cluster = cluster_of(one)
+    running(one, cluster, a_pod("x", (1, 1, 0)))
+    cluster.changes_missed()
+    assert len(cluster.states("w0")) == 1
+    assert placed(cluster, a_pod("p", (2, 1, 0))) == "w0"
+    cluster.changes_missed()
+    assert cluster.refusal(a_pod("q", (2, 1, 0)), "w0") == Refusal(UNCONFIRMED)
+    cluster.pod_gone("w0", "x")
+    assert cluster.refusal(a_pod("q", (2, 1, 0)), "w0") == Refusal(UNCONFIRMED)
+    one.inbox.append(("came", a_pod("p", (2, 1, 0))))
+    one.work(1)
+    published(cluster, one)
+    assert placed(cluster, a_pod("q", (2, 1, 0))) == "w0"
+
+
+def test_a_host_that_might_refuse_the_pod_if_another_ended_comes_after_those_that_would_not():
+    # Node 0 of the used host is full. If x ended, the init container would go there, and the app
+    # with it, for which there are too few CPUs.
+    used, empty = (kubelet(name, "single-numa-node") for name in ("used", "empty"))
+    for pod in (a_pod("x", (2, 1, 0)), a_pod("y", (1, 1, 0))):
+        used.inbox.append(("came", pod))
+    used.work(2)
+    pod = a_pod("p", (3, 1, 0), init=[(1, 1, 0)])
+    cluster = cluster_of(used, empty)
+    for other in used.state.pods.values():
+        cluster.pod_placed("used", other)
+    plain = cluster.scores(a_pod("q", (3, 1, 0)), ["used", "empty"])
+    assert min(plain.values()) >= 50
+    found = cluster.scores(pod, ["used", "empty"])
+    assert found["used"] < 50 <= found["empty"]
+    assert cluster.choose(pod, lambda name: name == "used") == "used"
+    cluster.pod_gone("used", "x")
+    assert cluster.choose(pod, lambda name: name == "used") is None
 
 
 def test_pods_that_own_nothing_never_wait():

@@ -8,7 +8,7 @@ from tests.core.cluster.kubelets import Kubelet, a_pod
 from tests.core.hosts import GI, machine, settings
 
 from numalign.core import host
-from numalign.core.cluster import ledger
+from numalign.core.cluster import ledger, orders
 from numalign.core.cluster.rebuild import rebuilt
 from numalign.core.decisions import Admitted
 from numalign.core.situation import verdict_on
@@ -28,7 +28,7 @@ def of_every_order(book, pods):
     """The states after all orders, tried one by one, and who is refused in any of them."""
     frame, states, refused = book.frame, [], set()
     for order in permutations(pods):
-        state = book.bases[0]
+        state = book.base
         for pod in order:
             state, verdict = verdict_on(frame.host, state, frame.totals, pod)
             if not isinstance(verdict, Admitted):
@@ -39,7 +39,7 @@ def of_every_order(book, pods):
 
 def by_shape(states, pods):
     """What is held, with pods of one shape made alike."""
-    shapes = {pod.uid: str(ledger.shape_of(pod)) for pod in pods}
+    shapes = {pod.uid: str(orders.shape_of(pod)) for pod in pods}
     return {
         (shared, tuple(sorted((shapes[uid], str(held)) for uid, held in entries.items())))
         for shared, entries in states
@@ -59,12 +59,12 @@ def test_pods_that_come_one_by_one_give_the_states_of_every_order(policy, scope,
         pods.append(pod)
         states, refused = of_every_order(book, pods)
         if book.outcomes is None:
-            assert len(by_shape(states, pods)) > ledger.STATES_MAX
+            assert len(by_shape(states, pods)) > orders.STATES_MAX
             return
         found = [(s.cpu.shared, s.cpu.entries) for s in book.states]
         assert by_shape(found, pods) == by_shape(states, pods)
-        shapes = {str(ledger.shape_of(p)) for p in pods if p.uid in refused}
-        assert {str(ledger.shape_of(p)) for p in pods if p.uid in book.outcomes.refused} == shapes
+        shapes = {str(orders.shape_of(p)) for p in pods if p.uid in refused}
+        assert {str(orders.shape_of(p)) for p in pods if p.uid in book.outcomes.refused} == shapes
         if isinstance(verdict, Admitted):
             after = [(s.cpu.shared, s.cpu.entries) for s in expected]
             assert by_shape(after, pods) == by_shape(found, pods)

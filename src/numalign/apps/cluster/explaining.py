@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from numalign.core.cluster.rebuild import rebuilt
+from numalign.core.cluster.rebuild import Frame, rebuilt
 from numalign.core.cluster.zones import HostTopology
 from numalign.core.decisions import Trace
 from numalign.core.errors import ConfigError
 from numalign.core.explain import Case
-from numalign.core.host import ended
+from numalign.core.host import HostState, ended
 from numalign.core.pod import Pod
 from numalign.core.situation import verdict_on
 
@@ -24,18 +24,30 @@ def case_of(topology: HostTopology | None, host: str, pod: Pod, others: Collecti
             f"{host}: it publishes no placement, so nothing can be explained. Run 'numalign "
             "export' there."
         )
-    found = rebuilt(topology.placement, others)
+    found = now(topology, others, but=pod.uid)
     if found is None:
         raise ConfigError(
             f"{host}: its published placement contradicts itself. Look at the exporter's log there."
         )
-    frame = found.frame
-    before = ended(found.state, pod.uid)
-    published = {placed.key for placed in topology.placement.pods}
-    for other in others:
-        # Bound, but not published yet: its kubelet has or will have admitted it.
-        if (other.namespace, other.name) not in published and other.uid != pod.uid:
-            before, _ = verdict_on(frame.host, before, frame.totals, other)
+    frame, before = found
     trace = Trace()
     after, verdict = verdict_on(frame.host, before, frame.totals, pod, trace=trace)
     return Case(frame.host, before, after, frame.totals, pod, verdict, trace)
+
+
+def now(
+    topology: HostTopology, pods: Collection[Pod], *, but: str = ""
+) -> tuple[Frame, HostState] | None:
+    """The managers of a host and what they hold, with the pods that are on it, ``but`` one.
+
+    None where it publishes no placement, or one that contradicts itself.
+    """
+    found = None if topology.placement is None else rebuilt(topology.placement, pods)
+    if found is None:
+        return None
+    frame, state = found.frame, ended(found.state, but)
+    for pod in pods:
+        # Bound, but not published yet: its kubelet has or will have admitted it.
+        if pod.uid not in found.confirmed and pod.uid != but:
+            state, _ = verdict_on(frame.host, state, frame.totals, pod)
+    return frame, state

@@ -5,9 +5,11 @@ The same records are printed as tables and by -o json and -o yaml.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from numalign.apps.cluster.explaining import now
+from numalign.core import shapes
 from numalign.core.cluster.placement import PlacedContainer, PlacedPod, PublishedPlacement
 from numalign.core.cluster.zones import (
     SINGLE_NUMA_NODE,
@@ -16,7 +18,7 @@ from numalign.core.cluster.zones import (
     config_of,
     numa_zones,
 )
-from numalign.core.pod import is_memory_type
+from numalign.core.pod import Pod, is_memory_type
 from numalign.core.sets import format_list, mask_of
 from numalign.core.sizes import human
 from numalign.core.state import Block
@@ -24,17 +26,26 @@ from numalign.core.state import Block
 Record = dict[str, Any]
 
 
-def host_records(names: Iterable[str], topologies: Mapping[str, HostTopology]) -> list[Record]:
-    """One record for each host, with one for each of its NUMA nodes in it."""
-    return [_host_record(name, topologies.get(name)) for name in sorted(names)]
+def host_records(
+    names: Iterable[str],
+    topologies: Mapping[str, HostTopology],
+    pods: Mapping[str, Collection[Pod]],
+) -> list[Record]:
+    """One record for each host, with one for each of its NUMA nodes in it.
+
+    ``pods`` are those of each host; without them what a host has left in sum is not known.
+    """
+    return [_host_record(name, topologies.get(name), pods.get(name, ())) for name in sorted(names)]
 
 
-def _host_record(name: str, topology: HostTopology | None) -> Record:
+def _host_record(name: str, topology: HostTopology | None, pods: Collection[Pod]) -> Record:
     if topology is None:
         return {"name": name, "published": False, "nodes": [], "largest": {}}
     config = config_of(topology)
     nodes = [_node_record(node, zone) for node, zone in numa_zones(topology)]
     placement = topology.placement
+    proven = _largest_proven(topology, pods)
+    is_single = config.policy == SINGLE_NUMA_NODE
     return {
         "name": name,
         "published": True,
@@ -42,7 +53,8 @@ def _host_record(name: str, topology: HostTopology | None) -> Record:
         "scope": config.scope,
         "placement": None if placement is None else {"pods": len(placement.pods)},
         "nodes": nodes,
-        "largest": _largest(nodes, is_single=config.policy == SINGLE_NUMA_NODE),
+        "largest": _largest(nodes, is_single=is_single) if proven is None else proven,
+        "isProven": proven is not None,
     }
 
 
@@ -71,6 +83,27 @@ def _largest(nodes: list[Record], *, is_single: bool) -> Record:
             free = max(0, amounts["available"])
             found[name] = max(found.get(name, 0), free) if is_single else found.get(name, 0) + free
     return found
+
+
+def _largest_proven(topology: HostTopology, pods: Collection[Pod]) -> Record | None:
+    """The container with most CPUs that the host's managers would take now, all of it at once.
+
+    None where they cannot be asked: the host publishes no placement, or its CPU manager gives
+    nobody CPUs of their own.
+    """
+    found = now(topology, pods)
+    if found is None or found[0].host.cpu is None:
+        return None
+    frame, state = found
+    best = max(
+        shapes.largest(frame.host, state, frame.totals),
+        key=lambda shape: (shape.cpus, shape.memory.get("memory", 0), -shape.nodes.bit_count()),
+        default=None,
+    )
+    if best is None:
+        return {}
+    amounts = {"cpu": best.cpus, **best.memory, **best.devices}
+    return {name: amount for name, amount in amounts.items() if amount}
 
 
 # Who sits where.

@@ -111,8 +111,10 @@ class Exporter:
         async with contextlib.aclosing(seen):
             async for event in seen:
                 match event:
-                    case Listed(items):
-                        self._replace(list(items))
+                    case Listed(items, unreadable):
+                        keys = {(one.namespace, one.name) for one in unreadable}
+                        still = [known for key, known in self._pods.items() if key in keys]
+                        self._replace([*items, *still])
                         self._pods_known.set()
                     case Changed(item):
                         self._keep(item)
@@ -123,7 +125,8 @@ class Exporter:
                             if self._pods[key].pod.uid == uid:
                                 del self._pods[key]
                     case _:
-                        log.warning("pod_not_readable", pod=f"{event.namespace}/{event.name}")
+                        name = f"{event.namespace}/{event.name}"
+                        log.warning("pod_not_readable", pod=name, error=event.error)
                 self._due.set()
 
     def _replace(self, pods: list[KnownPod]) -> None:

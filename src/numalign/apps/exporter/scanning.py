@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import structlog
+
 from numalign.adapters import discovery, podresources_client
 from numalign.adapters.state_files import StateDirectory
 from numalign.core.cluster.export import HostReport, Key, KnownPod
@@ -28,6 +30,8 @@ from numalign.wire.host_settings import host_settings
 
 CONFIG_BYTES_MAX: Final = 1 << 20
 
+log = structlog.get_logger("numalign.export")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
@@ -43,22 +47,27 @@ class Sources:
 
 
 class Scanner:
-    """Looks at one host. The machine is read once, everything else every time."""
+    """Looks at one host. The machine is read once, everything else every time.
+
+    A configuration that cannot be read any more, while somebody changes it perhaps, is taken as it
+    was the last time: the kubelet runs with that one until it is started anew.
+    """
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
         self._machine: Machine = discovery.discover(sources.machine)
         self._info: MachineInfo = machine_info(self._machine)
+        self._config: kubelet_config.KubeletConfig | None = None
+        self._config_error = ""
 
     async def scan(
         self, pods: Mapping[Key, KnownPod] | None, *, version: Version | None
     ) -> HostReport:
         """The host as it is now; NumalignError if something that is needed cannot be read."""
         sources = self.sources
-        config = read_config(sources.kubelet_config, sources.version or version or Version.V1_36)
-        settings = host_settings(
-            config, self._machine, version=sources.version or version or Version.V1_36
-        )
+        spoken = sources.version or version or Version.V1_36
+        config = self._configured(spoken)
+        settings = host_settings(config, self._machine, version=spoken)
         view = await podresources_client.read(sources.pod_resources)
         state = self._state(settings)
         return HostReport(
@@ -74,6 +83,19 @@ class Scanner:
             pods_max=config.pods_max_on(len(self._machine.cpus)),
             excluded=sources.excluded,
         )
+
+    def _configured(self, version: Version) -> kubelet_config.KubeletConfig:
+        try:
+            found = read_config(self.sources.kubelet_config, version)
+        except ConfigError as error:
+            if self._config is None:
+                raise
+            if str(error) != self._config_error:
+                self._config_error = str(error)
+                log.warning("configuration_kept", error=str(error))
+            return self._config
+        self._config, self._config_error = found, ""
+        return found
 
     def _state(self, settings: Settings) -> _State:
         """The state files, each where it can be read: they only add to what the API says."""

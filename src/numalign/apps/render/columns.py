@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from numalign.apps.render.text import Line, Span, Tone, plain, wrap
+from numalign.apps.render.text import Line, Span, Tone, plain, printable, wrap
 
 _GAP: Final = "  "
 _FLEXIBLE_MIN: Final = 16  # columns that a wrapped cell keeps, however narrow the terminal
@@ -20,11 +20,12 @@ def columns(
     right: Sequence[int] = (),
     prose: Sequence[int] = (),
 ) -> list[Line]:
-    """A head and rows in aligned columns.
+    """A head and rows in aligned columns, without characters that a terminal would act on.
 
     Only flexible columns are wrapped; if that is not enough, lines grow over the width.
     ``right`` names the columns of numbers, ``prose`` those that may be broken at any word.
     """
+    rows = [[printable(text) for text in row] for row in rows]
     sizes = _sizes(head, rows, width, flexible)
     lines: list[Line] = [
         (Span(text.rstrip(), Tone.TITLE),) for text in _row(head, sizes, right, prose)

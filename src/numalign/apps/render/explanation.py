@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from numalign.apps.render.columns import columns
-from numalign.apps.render.text import Line, Span, Tone, line, wrap
+from numalign.apps.render.text import Line, Span, Tone, line, printable, wrap
 from numalign.core.sets import format_list, mask_of, parse_list
 from numalign.core.sizes import human
 
@@ -44,12 +44,7 @@ def render(answer: View, *, width: int = 100) -> list[Line]:
             if title:
                 lines.append(line(title, Tone.TITLE))
             lines += part
-    return [tuple(Span(_printable(s.text), s.tone) for s in spans) for spans in lines]
-
-
-def _printable(text: str) -> str:
-    """Without characters that a terminal would act on: names may come from another host."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return [tuple(Span(printable(s.text), s.tone) for s in spans) for spans in lines]
 
 
 def sentence(answer: View, width: int) -> list[Line]:

@@ -30,6 +30,11 @@ class Tone(StrEnum):
     WARNING = "warning"
 
 
+def printable(text: str) -> str:
+    """Without characters that a terminal would act on: names may come from another host."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """A piece of text of one tone."""

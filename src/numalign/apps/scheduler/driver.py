@@ -28,6 +28,7 @@ from numalign.adapters.kubernetes import (
     Listed,
     Seen,
     Unreadable,
+    decoded,
 )
 from numalign.apps.scheduler import finding
 from numalign.apps.scheduler.events import (
@@ -190,12 +191,14 @@ class Scheduler:
         while True:
             try:
                 raw, _ = await self._api.listed(PODS, fields=LIVE_PODS)
-                pods = tuple(pod_from_json(bytes(one)) for one in raw)
             except (ApiError, WireError) as error:
                 log.warning("catching_up_failed", error=str(error))
                 await asyncio.sleep(backoff.next_seconds())
                 continue
-            self.handle(PodsListed(pods, time.monotonic()))
+            # A pod that cannot be read is told by the watch; it must not keep us from leading.
+            pods, bad = decoded(raw, pod_from_json)
+            uids = frozenset(one.uid for one in bad)
+            self.handle(PodsListed(pods, time.monotonic(), uids))
             return
 
     # Turns.
@@ -281,12 +284,14 @@ class Scheduler:
         while True:
             try:
                 data = await self._api.get(PODS, pod.name, pod.namespace)
+                found = None if data is None else pod_from_json(data)
             except ApiError:
                 await asyncio.sleep(backoff.next_seconds())
                 continue
-            if data is None:
+            except WireError as unreadable:
+                return BindOutcome.REFUSED, f"{error}; and then: {unreadable}"
+            if found is None:
                 return BindOutcome.GONE, error
-            found = pod_from_json(data)
             if found.pod.uid != pod.uid:
                 return BindOutcome.GONE, error
             self.handle(PodSeen(found, time.monotonic()))
@@ -334,8 +339,10 @@ class Scheduler:
                     )
                     await self._api.create(scheduling_bodies.EVENTS, body, pod.namespace)
             except (ApiError, WireError) as error:
-                # The pod may be gone, or its namespace; nobody is left to be told.
-                log.debug("not_told", pod=_name(pod), error=str(error))
+                # The pod may be gone, or its namespace: then nobody is left to be told.
+                is_forbidden = isinstance(error, ApiError) and error.code == 403
+                say = log.warning if is_forbidden else log.debug
+                say("not_told", pod=_name(pod), error=str(error))
 
     # The extender's calls.
 
@@ -364,7 +371,8 @@ class Scheduler:
         return {
             host: victims
             for host, victims in asked.victims.items()
-            if judge.fits_without(pod, host, victims.uids)
+            # A kube-scheduler takes a host without victims for a mistake of ours.
+            if victims.uids and judge.fits_without(pod, host, victims.uids)
         }
 
     async def bind(self, asked: BindAsked) -> str:
@@ -395,9 +403,9 @@ class Scheduler:
             return known
         try:
             data = await self._api.get(PODS, asked.name, asked.namespace)
+            found = pod_from_json(data) if data is not None else None
         except (ApiError, WireError) as error:
             return f"the pod cannot be read: {error}"
-        found = pod_from_json(data) if data is not None else None
         if found is None or found.pod.uid != asked.uid:
             return f"there is no pod {asked.namespace}/{asked.name} with uid {asked.uid}"
         self.handle(PodSeen(found, time.monotonic()))
@@ -410,8 +418,8 @@ class Scheduler:
 
 def _pod_event(seen: Seen[ClusterPod], now: float) -> Event | None:
     match seen:
-        case Listed(items):
-            return PodsListed(items, now)
+        case Listed(items, unreadable):
+            return PodsListed(items, now, frozenset(one.uid for one in unreadable))
         case Changed(item):
             return PodSeen(item, now)
         case Gone(_, _, uid):
@@ -422,8 +430,8 @@ def _pod_event(seen: Seen[ClusterPod], now: float) -> Event | None:
 
 def _host_event(seen: Seen[HostFacts], now: float) -> Event | None:
     match seen:
-        case Listed(items):
-            return HostsListed(items, now)
+        case Listed(items, unreadable):
+            return HostsListed(items, now, frozenset(one.name for one in unreadable))
         case Changed(item):
             return HostSeen(item, now)
         case Gone(_, name, _):
@@ -434,8 +442,8 @@ def _host_event(seen: Seen[HostFacts], now: float) -> Event | None:
 
 def _topology_event(seen: Seen[HostTopology], now: float) -> Event | None:
     match seen:
-        case Listed(items):
-            return TopologiesListed(items, now)
+        case Listed(items, unreadable):
+            return TopologiesListed(items, now, frozenset(one.name for one in unreadable))
         case Changed(item):
             return TopologySeen(item, now)
         case Gone(_, name, _):

@@ -9,7 +9,8 @@ from numalign.core.cluster.constraints import HostFacts
 from numalign.core.cluster.zones import HostTopology
 from numalign.wire.scheduling import ClusterPod
 
-# Events. A list says everything there is: what was known before and is not in it is gone.
+# Events. A list says everything there is: what was known before and is not in it is gone, unless it
+# is named as something that is there and could not be read.
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,7 @@ class PodsListed:
 
     pods: tuple[ClusterPod, ...]
     now: float
+    unreadable: frozenset[str] = frozenset()  # uids
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class HostsListed:
 
     hosts: tuple[HostFacts, ...]
     now: float
+    unreadable: frozenset[str] = frozenset()  # names
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,7 @@ class TopologiesListed:
 
     topologies: tuple[HostTopology, ...]
     now: float
+    unreadable: frozenset[str] = frozenset()  # names
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Final
 from numalign.apps.scheduler.model import State
 from numalign.apps.scheduler.port import Filtered
 from numalign.core.cluster import refusals
-from numalign.core.cluster.ledger import shape_of
+from numalign.core.cluster.orders import shape_of
 from numalign.core.cluster.refusals import Refusal
 from numalign.core.cluster.totals import HostUse, requests_of
 from numalign.core.node_fit import PODS

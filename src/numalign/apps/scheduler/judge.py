@@ -32,6 +32,9 @@ class Judge(Protocol):
     def pod_gone(self, host: str, uid: str) -> None:
         """A pod is not on a host any more."""
 
+    def changes_missed(self) -> None:
+        """Pods may have come and gone without our knowledge: there was a list."""
+
     def refusal(self, pod: Pod, host: str) -> Refusal | None:
         """Why this host would not take the pod; None if it would."""
 

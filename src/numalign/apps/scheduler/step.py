@@ -43,14 +43,14 @@ SCHEDULER_ERROR: Final = "SchedulerError"
 def step(state: State, event: Event) -> list[Effect]:
     """What must be done now, in that order; the state is brought up to date in place."""
     match event:
-        case PodsListed(pods, now):
-            _pods_listed(state, pods, now)
+        case PodsListed():
+            _pods_listed(state, event)
         case PodSeen(pod, now):
             _pod_seen(state, pod, now)
         case PodGone(uid, now):
             _pod_gone(state, uid, now)
-        case HostsListed(hosts, now):
-            for name in state.hosts.keys() - {host.name for host in hosts}:
+        case HostsListed(hosts, now, unreadable):
+            for name in state.hosts.keys() - {host.name for host in hosts} - unreadable:
                 _host_gone(state, name)
             for host in hosts:
                 _host_seen(state, host, now)
@@ -59,8 +59,8 @@ def step(state: State, event: Event) -> list[Effect]:
             _host_seen(state, host, now)
         case HostGone(name, _):
             _host_gone(state, name)
-        case TopologiesListed(topologies, now):
-            _topologies_listed(state, topologies, now)
+        case TopologiesListed():
+            _topologies_listed(state, event)
         case TopologySeen(topology, now):
             _topology_seen(state, topology, now)
         case TopologyGone(name, now):
@@ -83,12 +83,13 @@ def step(state: State, event: Event) -> list[Effect]:
 # Pods.
 
 
-def _pods_listed(state: State, pods: tuple[ClusterPod, ...], now: float) -> None:
-    there = {pod.pod.uid for pod in pods}
-    for uid in state.pods.keys() - there:
-        _pod_gone(state, uid, now)
-    for pod in pods:
-        _pod_seen(state, pod, now)
+def _pods_listed(state: State, event: PodsListed) -> None:
+    there = {pod.pod.uid for pod in event.pods}
+    for uid in state.pods.keys() - there - event.unreadable:
+        _pod_gone(state, uid, event.now)
+    for pod in event.pods:
+        _pod_seen(state, pod, event.now)
+    state.judge.changes_missed()
     state.synced.add(PODS)
 
 
@@ -151,13 +152,14 @@ def _host_gone(state: State, name: str) -> None:
     state.judge.host_gone(name)
 
 
-def _topologies_listed(state: State, topologies: tuple[HostTopology, ...], now: float) -> None:
-    for name in state.topologies.keys() - {one.name for one in topologies}:
+def _topologies_listed(state: State, event: TopologiesListed) -> None:
+    there = {one.name for one in event.topologies}
+    for name in state.topologies.keys() - there - event.unreadable:
         state.topologies.pop(name)
         state.judge.topology_gone(name)
-        state.helped(now)
-    for topology in topologies:
-        _topology_seen(state, topology, now)
+        state.helped(event.now)
+    for topology in event.topologies:
+        _topology_seen(state, topology, event.now)
     state.synced.add(TOPOLOGIES)
 
 

@@ -18,18 +18,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import nlargest
 from typing import Final, Generic, TypeVar
 
 import numpy as np
 
-from numalign.core import host as hosts
 from numalign.core.cluster import confirm, ledger, packing, refusals
 from numalign.core.cluster.columns import Columns
 from numalign.core.cluster.constraints import HostFacts
 from numalign.core.cluster.evaluate import Evaluation, Evaluator
-from numalign.core.cluster.ledger import Ledger, Shape, shape_of
+from numalign.core.cluster.ledger import Ledger
 from numalign.core.cluster.match import Strategy, Weights
 from numalign.core.cluster.need import NANOS, PodNeed, need_of
+from numalign.core.cluster.orders import Shape, Went, shape_of
 from numalign.core.cluster.packing import Packing
 from numalign.core.cluster.rebuild import Frame, free_by_node, rebuilt
 from numalign.core.cluster.record import HostRecord, ZoneRecord, record_of, reserved_everywhere
@@ -48,6 +49,7 @@ ENOUGH_TO_PACK: Final = 32
 _FIRST_TRIED: Final = 256
 _SHAPES_KEPT_MAX: Final = 64
 _SHAPES_NUMBERED_MAX: Final = 4_096
+_GONE_KEPT_MAX: Final = 128  # of one host
 _GUESSES: Final[Mapping[Packing, Strategy]] = {
     Packing.KEEP_WHOLE: Strategy.MOST_ALLOCATED,
     Packing.SPREAD: Strategy.LEAST_ALLOCATED,
@@ -64,6 +66,7 @@ class _Judged:
     refusal: Refusal | None
     is_aligned: bool = True
     packed: int = 0
+    is_steady: bool | None = None  # takes it whoever ends in the meantime; None: not looked at
 
 
 @dataclass(slots=True)
@@ -75,10 +78,10 @@ class _Known:
     topology: HostTopology | None = None
     pods: dict[str, Pod] = field(default_factory=dict)  # in the order in which they came
     confirmed: dict[str, int] = field(default_factory=dict)  # uid -> publications seen since
-    gone: set[str] = field(default_factory=set)  # that may still be published
-    # Pods that went before they were published, and the others that were not published then:
-    # while one of those is not, the host may decide about it before or after the one that went.
-    ghosts: dict[str, set[str]] = field(default_factory=dict)
+    # Pods that went, the last ones last. What a host publishes may be older than what we have
+    # heard, and a pod may even appear in it for the first time after it went.
+    gone: dict[str, Went] = field(default_factory=dict)
+    doubtful: set[str] = field(default_factory=set)  # found in a list, and not published then
     ledger: Ledger | None = None
     base: HostRecord | None = None  # as published
     record: HostRecord | None = None  # as it is now
@@ -115,7 +118,7 @@ class Cluster:
         is_patient: bool = False,
     ) -> None:
         """With ``is_patient`` a host gets no pod that its managers place while another one is not
-        published. Then not even a pod that ends unheard of in between can lead to a refusal."""
+        published. Then a pod that ends unheard of in between can hardly lead to a refusal."""
         self._is_patient = is_patient
         self._is_exact = is_exact
         self._packing = pack
@@ -161,13 +164,10 @@ class Cluster:
             sure |= dict.fromkeys(found.confirmed, confirm.SURE)
             known.confirmed = {uid: sure.get(uid, 0) for uid in known.pods}
             pending = [pod for uid, pod in known.pods.items() if uid not in sure]
-            known.gone &= found.state.pods.keys()
-            known.ledger = ledger.opened(found, pending, known.gone)
-            open_uids = {pod.uid for pod in pending}
-            ghosts = {uid: others & open_uids for uid, others in known.ghosts.items()}
-            known.ghosts = {uid: others for uid, others in ghosts.items() if others}
-            if known.ghosts:
-                known.ledger = ledger.unsure(known.ledger)
+            waiting = [pod.uid for pod in pending]
+            known.gone = {uid: went.among(waiting) for uid, went in known.gone.items()}
+            known.doubtful.intersection_update(waiting)
+            known.ledger = ledger.opened(found, pending, known.gone.values(), known.doubtful)
         self._refresh(known)
 
     def topology_gone(self, name: str) -> None:
@@ -182,8 +182,7 @@ class Cluster:
         before = known.pods.get(pod.uid)
         known.pods[pod.uid] = pod
         # A pod whose bind failed may come again, under the same uid.
-        known.gone.discard(pod.uid)
-        known.ghosts.pop(pod.uid, None)
+        known.gone.pop(pod.uid, None)
         if before is not None:
             if shape_of(before) == shape_of(pod):
                 return
@@ -191,7 +190,7 @@ class Cluster:
                 self.topology_changed(known.topology)
                 return
         if known.ledger is not None:
-            if pod.uid in known.ledger.bases[0].pods:
+            if pod.uid in known.ledger.base.pods:
                 known.confirmed[pod.uid] = confirm.SURE
                 known.ledger = ledger.known_as(known.ledger, pod)
             else:
@@ -209,13 +208,24 @@ class Cluster:
         known = self._known(host)
         if known.pods.pop(uid, None) is not None:
             known.confirmed.pop(uid, None)
-            known.gone.add(uid)
+            known.gone[uid] = Went(uid)
             if known.ledger is not None:
-                pending = {other.uid for other in known.ledger.pending}
-                if uid in pending and len(pending) > 1:
-                    known.ghosts[uid] = pending - {uid}
-                known.ledger = ledger.went(known.ledger, uid)
+                known.ledger, known.gone[uid] = ledger.went(known.ledger, uid)
+            if len(known.gone) > _GONE_KEPT_MAX:
+                del known.gone[next(iter(known.gone))]
         self._refresh(known)
+
+    def changes_missed(self) -> None:
+        """Pods may have come and gone without our knowledge: there was a list instead of a watch.
+
+        Where a host has not published a pod yet it has to do so before more can be told.
+        """
+        for known in self._hosts.values():
+            sure = known.confirmed
+            known.doubtful = {uid for uid in known.pods if sure.get(uid, 0) < confirm.SURE}
+            if known.doubtful and known.ledger is not None:
+                known.ledger = ledger.doubted(known.ledger)
+                self._refresh(known)
 
     def _known(self, name: str) -> _Known:
         return self._hosts.setdefault(name, _Known(name))
@@ -282,6 +292,10 @@ class Cluster:
         for name in hosts:
             slot = self._columns.slot(name)
             found[name] = 0 if slot is None else self._score(slot, evaluation, pod, need)
+        if len(pod.in_order) > 1:
+            for name in nlargest(self._enough, found, key=found.__getitem__):
+                if name in self._hosts:
+                    found[name] = self._foreseen(name, pod, found[name])
         return found
 
     def choose(self, pod: Pod, is_allowed: Callable[[str], bool]) -> str | None:
@@ -301,7 +315,7 @@ class Cluster:
                 continue
             if known.ledger is not None and self._judged(known, pod).refusal is not None:
                 continue
-            score = self._score(slot, evaluation, pod, need)
+            score = self._foreseen(record.name, pod, self._score(slot, evaluation, pod, need))
             if best is None or score > best[0]:
                 best = (score, record.name)
             count += 1
@@ -314,13 +328,7 @@ class Cluster:
         known = self._hosts.get(host)
         if known is None or known.ledger is None:
             return True  # nothing is known against it
-        after = known.ledger
-        bases = after.bases
-        for uid in victims:
-            bases = tuple(hosts.ended(state, uid) for state in bases)
-        pending = tuple(p for p in after.pending if p.uid not in victims)
-        emptied = ledger.with_bases(after, bases, pending)
-        verdict, _ = ledger.checked(emptied, pod)
+        verdict, _ = ledger.checked(ledger.without(known.ledger, victims), pod)
         return isinstance(verdict, Admitted)
 
     def _in_order(self, evaluation: Evaluation) -> Iterator[int]:
@@ -357,6 +365,19 @@ class Cluster:
         # A host that would take the pod apart comes after every host that would not.
         return 50 + score // 2 if judged.is_aligned else score // 4
 
+    def _foreseen(self, host: str, pod: Pod, score: int) -> int:
+        """The score, or half of it if the host might refuse the pod when another one ended now.
+
+        That costs a decision for each pod there, so only the best hosts are asked.
+        """
+        known = self._hosts[host]
+        if known.ledger is None:
+            return score
+        judged = self._judged(known, pod)
+        if judged.is_steady is None:
+            judged.is_steady = ledger.is_steady(known.ledger, pod)
+        return score if judged.is_steady else score // 2
+
     def _shape(self, pod: Pod) -> int:
         """The number of a pod's shape; one pod is asked about on many hosts in a row."""
         if pod is not self._asked[0]:
@@ -382,9 +403,9 @@ class Cluster:
         """As ``_judge``; equal hosts with nothing on them are asked once for all."""
         assert known.ledger is not None, "only hosts with a placement are asked exactly"
         book = known.ledger
-        base = book.bases[0]
+        base = book.base
         held = (base.pods, base.cpu.entries, base.memory.entries, base.devices.entries, base.gone)
-        if book.pending or len(book.bases) != 1 or any(held):
+        if book.pending or any(held):
             return self._judge(known, pod, shape)
         return self._of_empty.get(book.frame, shape, lambda: self._judge(known, pod, shape))
 
@@ -418,7 +439,7 @@ class Cluster:
 def _exact_record(record: HostRecord, book: Ledger) -> HostRecord:
     """The record from which hosts with a ledger are put in order: the least that is free."""
     states = book.states
-    free = [free_by_node(book.frame, state) for state in states or book.bases[:1]]
+    free = [free_by_node(book.frame, state) for state in states or (book.base,)]
     costs = {zone.node: zone.costs for zone in record.zones or ()}
     # Memory that no manager binds to a node is there for every node.
     shared = {

@@ -133,7 +133,7 @@ def exact(ledger: Ledger, pod: Pod, verdict: Verdict | None, *, is_hopeless: boo
         case Rejected(reason, message, container):
             if reason is Reason.TOPOLOGY_AFFINITY:
                 wanted = _wanted(ledger.frame, pod, container)
-                state = ledger.states[0]
+                state = (*ledger.states, ledger.base)[0]
                 lack = _lack(wanted, free_by_node(ledger.frame, state))
                 found = lack or Refusal(_unaligned(ledger.frame))
             else:
