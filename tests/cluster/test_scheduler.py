@@ -347,7 +347,7 @@ def test_the_rights_of_the_manifest_are_enough(plane, manifest):
                 assert fleet.reasons == {"": 8}
                 if not is_extender:
                     events = plane.objects("events.events.k8s.io")
-                    told = {e["reason"] for e in events if e["reportingController"] == name}
+                    told = {e["reason"] for e in events if e.get("reportingController") == name}
                     assert told == {"Scheduled", "FailedScheduling"}
                 log = found.log.read_text()
                 assert "403" not in log

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 from itertools import chain, combinations, permutations
 from typing import Final
 
@@ -18,12 +17,12 @@ from numalign.core.pod import (
     Container,
     Pod,
     Qos,
-    Resources,
     exclusive_cpus,
     is_memory_type,
     pod_requests,
     qos_class,
 )
+from numalign.core.pod_edits import Edit, amount_of, edited, with_container
 from numalign.core.quantity import Quantity
 from numalign.core.situation import verdict_on
 from numalign.core.sizes import human
@@ -35,69 +34,6 @@ AMOUNTS_MAX: Final = 96  # amounts of memory that are tried for one container
 TOGETHER_MAX: Final = 16  # requests that are changed together
 PERMUTED_MAX: Final = 4  # containers of one kind whose orders are all tried
 _MI: Final = 1 << 20
-
-Edit = tuple[str | None, str, Quantity | None]  # container (None: the pod itself), resource, amount
-
-
-# Editing a pod.
-
-
-def edited(pod: Pod, edits: Iterable[Edit]) -> Pod:
-    """The pod with other amounts; None takes the resource away.
-
-    A limit that was equal to the request stays equal. The class is worked out anew.
-    """
-    for container, resource, amount in edits:
-        if container is None:
-            requests, limits = _amounts(pod.requests or {}, pod.limits or {}, resource, amount)
-            pod = replace(pod, requests=requests, limits=limits)
-        else:
-            pod = _with_container(
-                pod, container, partial(_edited_container, resource=resource, amount=amount)
-            )
-    return replace(pod, qos=None)
-
-
-def _edited_container(container: Container, resource: str, amount: Quantity | None) -> Container:
-    requests, limits = _amounts(container.requests, container.limits, resource, amount)
-    return replace(container, requests=requests, limits=limits)
-
-
-def _amounts(
-    requests: Resources, limits: Resources, resource: str, amount: Quantity | None
-) -> tuple[Resources, Resources]:
-    before, limit = requests.get(resource), limits.get(resource)
-    new_requests = {k: v for k, v in requests.items() if k != resource}
-    new_limits = {k: v for k, v in limits.items() if k != resource}
-    if amount is not None:
-        new_requests[resource] = amount
-        if limit is not None:
-            keeps = before is not None and limit != before and limit >= amount
-            new_limits[resource] = limit if keeps else amount
-    # The order of resources decides nothing but which message comes first: keep it.
-    order = [*requests, *limits]
-    return _sorted_like(new_requests, order), _sorted_like(new_limits, order)
-
-
-def _sorted_like(amounts: dict[str, Quantity], order: list[str]) -> Resources:
-    return {name: amounts[name] for name in sorted(amounts, key=order.index)}
-
-
-def _with_container(pod: Pod, name: str, edit: Callable[[Container], Container]) -> Pod:
-    def over(containers: tuple[Container, ...]) -> tuple[Container, ...]:
-        return tuple(edit(c) if c.name == name else c for c in containers)
-
-    return replace(pod, init_containers=over(pod.init_containers), containers=over(pod.containers))
-
-
-def _amount_of(pod: Pod, container: str | None, resource: str) -> Quantity | None:
-    if container is None:
-        return (pod.requests or {}).get(resource, (pod.limits or {}).get(resource))
-    for one in pod.in_order:
-        if one.name == container:
-            return one.requests.get(resource, one.limits.get(resource))
-    return None
-
 
 # Requests.
 
@@ -146,7 +82,7 @@ def _first_step(search: Search, case: Case, found: Explanation) -> list[Edit]:
     for resource in found.resources:
         holders = sorted(_holders(case.pod, resource), key=order.index)
         for container in holders:
-            before = _amount_of(case.pod, container, resource)
+            before = amount_of(case.pod, container, resource)
             assert before is not None, "a holder has an amount"
             for amount in _less(case, found, container, resource, before):
                 edits: list[Edit] = [(container, resource, amount)]
@@ -214,7 +150,7 @@ def _holders(pod: Pod, resource: str) -> list[str | None]:
 
 
 def _requests_of(search: Search, container: str | None, resource: str) -> Iterator[Change]:
-    before = _amount_of(search.case.pod, container, resource)
+    before = amount_of(search.case.pod, container, resource)
     if before is None:
         return
     ways: tuple[Iterable[Quantity | None], ...]
@@ -297,7 +233,7 @@ def _unit(resource: str) -> int:
 
 def _sums(case: Case, found: Explanation, container: str | None, resource: str) -> list[int]:
     shortage = getattr(case.verdict, "shortages", ())
-    own = _amount_of(case.pod, container, resource)
+    own = amount_of(case.pod, container, resource)
     own_bytes = 0 if own is None else own.value()
     for short in shortage:
         if short.resource == resource:
@@ -327,7 +263,7 @@ def _tried(search: Search, edits: list[Edit]) -> Iterator[Change]:
         return
     texts, records, size = [], [], 0.0
     for container, resource, amount in edits:
-        before = _amount_of(pod, container, resource)
+        before = amount_of(pod, container, resource)
         assert before is not None, "only what is asked for is changed"
         texts.append(_request_text(container, resource, before, amount))
         now = "0" if amount is None else str(amount)
@@ -418,7 +354,7 @@ def classes(search: Search) -> Iterator[Change]:
             f"let {names} run in the shared pool of CPUs: a request that is no whole number, such "
             f"as {edits[0][2]}, gets no CPUs of its own"
         )
-        records = tuple((c, r, str(_amount_of(pod, c, r)), str(a)) for c, r, a in edits)
+        records = tuple((c, r, str(amount_of(pod, c, r)), str(a)) for c, r, a in edits)
         yield Change(Kind.QOS, text, after, verdict, size=len(group), edits=records)
     yield from _made_burstable(search)
 
@@ -432,7 +368,7 @@ def _made_burstable(search: Search) -> Iterator[Change]:
     limited = next((c for c in pod.in_order if "cpu" in c.limits and "cpu" in c.requests), None)
     if limited is None or pod.has_pod_level_resources:
         return
-    after = _with_container(
+    after = with_container(
         replace(pod, qos=None),
         limited.name,
         lambda c: replace(c, limits={k: v for k, v in c.limits.items() if k != "cpu"}),
