@@ -3,17 +3,22 @@
 1,000 pods over 500 Node objects that publish their NUMA nodes; the pods are there before the
 scheduler starts, and the time until the last one is bound counts. Both runs have the same
 configuration but for the extender, and a client without a rate limit.
+
+Each pod goes through several processes one after the other, so where all cores are busy with other
+work most of the time is waiting for one. The CPU time of each program per pod tells more there.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +37,7 @@ HOST_COUNT = 500
 POD_COUNT = 1_000
 WRITERS = 16
 SECONDS_MAX = 300.0
+QUIET_SECONDS = 2.0  # without a change to any host: the controllers have seen them all
 SHAPE = "2s:2n:8c:2t,mem=64Gi"  # 8 NUMA zones are in bench/scheduler; here the server is the limit
 CONFIG = """\
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -58,6 +64,7 @@ class Run:
 
     name: str
     seconds: float
+    cpu_ms: dict[str, float]  # per pod, by program
     calls: str = ""  # what the extender says of its own time
 
     @property
@@ -85,6 +92,8 @@ def run() -> None:
         print(
             f"  {name:<40}{one.seconds:8.2f} s{one.per_second:10.0f} pods/s  {ratio}  {one.calls}"
         )
+        used = ", ".join(f"{program} {ms:.1f}" for program, ms in one.cpu_ms.items())
+        print(f"    ms of CPU per pod: {sum(one.cpu_ms.values()):.1f} ({used})")
 
 
 def measured(name: str, level: str | None) -> Run:
@@ -97,12 +106,14 @@ def measured(name: str, level: str | None) -> Run:
         plane.kubectl("wait", "--for=condition=Established", f"crd/{crd.NAME}", "--timeout=20s")
         asyncio.run(_filled(plane))
         if level is None:
-            return Run(name, asyncio.run(_timed(plane, CONFIG)))
+            return Run(name, *asyncio.run(_timed(plane, CONFIG)))
         (port,) = free_ports(1)
         process = _extender(plane, port, level)
         try:
-            seconds = asyncio.run(_timed(plane, CONFIG + EXTENDER % port))
-            return Run(name, seconds, _calls(port))
+            pids = {"extender": process.pid}
+            return Run(
+                name, *asyncio.run(_timed(plane, CONFIG + EXTENDER % port, pids)), _calls(port)
+            )
         finally:
             process.terminate()
             process.wait(10)
@@ -128,6 +139,19 @@ async def _filled(plane: ControlPlane) -> None:
     async with ApiServer.connect(plane.kubeconfig) as api:
         await _many(range(HOST_COUNT), lambda number: _host(api, number))
         await _many(range(POD_COUNT), lambda number: _pod(api, number))
+        await _quiet(api)
+
+
+async def _quiet(api: ApiServer) -> None:
+    """Waits until the controllers have done with the new hosts, which they mark one by one."""
+    before, since = set[str](), time.monotonic()
+    async with asyncio.timeout(SECONDS_MAX):
+        while time.monotonic() - since < QUIET_SECONDS:
+            await asyncio.sleep(0.2)
+            raw, _ = await api.listed(HOSTS)
+            now = {head_of(one).resource_version for one in raw}
+            if now != before:
+                before, since = now, time.monotonic()
 
 
 async def _many(numbers: Iterable[int], work_of: Callable[[int], Awaitable[None]]) -> None:
@@ -172,8 +196,24 @@ def _extender(plane: ControlPlane, port: int, level: str) -> subprocess.Popen[by
     raise RuntimeError((plane.place / "extender.log").read_text()[-2000:])
 
 
-async def _timed(plane: ControlPlane, config: str) -> float:
-    """Seconds from the first bound pod's scheduler start to the last bound pod."""
+async def _timed(
+    plane: ControlPlane, config: str, others: Mapping[str, int] | None = None
+) -> tuple[float, dict[str, float]]:
+    """Seconds from the first to the last bound pod, and the CPU time that each of them took."""
+    pids = {**plane.pids, **(others or {})}
+    before = {program: _cpu_seconds(pid) for program, pid in pids.items()}
+    seconds = await _until_bound(plane, config)
+    pids = {**plane.pids, **(others or {})}
+    used = {p: _cpu_seconds(pid) - before.get(p, 0.0) for p, pid in pids.items()}
+    return seconds, {program: 1000 * s / POD_COUNT for program, s in used.items()}
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def _until_bound(plane: ControlPlane, config: str) -> float:
     async with ApiServer.connect(plane.kubeconfig) as api:
         bound: set[str] = set()
         first = 0.0
@@ -200,4 +240,6 @@ def _bound(data: bytes) -> str:
 
 
 if __name__ == "__main__":
+    # Without this the programs of a control plane would outlive a run that is stopped.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     run()

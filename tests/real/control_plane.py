@@ -81,6 +81,11 @@ class ControlPlane:
         """Where the API server listens."""
         return f"https://127.0.0.1:{self._api}"
 
+    @property
+    def pids(self) -> dict[str, int]:
+        """The processes that run, by the name of the program."""
+        return {name: process.pid for name, process in self._running.items()}
+
     # Starting and stopping.
 
     def start(self) -> None:
