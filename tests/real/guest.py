@@ -40,6 +40,7 @@ BOOTS_MAX: Final = 2  # emulated kernels hang now and then
 HUNG_LOOK_SECONDS: Final = 5.0
 HUNG_LOOKS_MAX: Final = 4  # a busy host alone may make it stand still for a while
 FETCH_SECONDS_MAX: Final = 600
+_STALLED: Final = "detected stall"  # what the kernel says of a CPU that does not go on
 _MODULES: Final = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_console", "virtio_net")
 _ENGINE: Final = "qemu-system-x86_64"
 
@@ -221,6 +222,7 @@ class Guest:
     def _heard(self, seconds: float) -> dict[str, Any]:
         assert self._line is not None, "the guest runs"
         deadline = time.monotonic() + seconds
+        stalls = self.console().count(_STALLED)
         looks = 0  # since it was seen to stand still
         while b"\n" not in self._rest:
             left = deadline - time.monotonic()
@@ -228,7 +230,7 @@ class Guest:
             try:
                 found = self._line.recv(1 << 16)
             except TimeoutError:
-                looks += "detected stall" in self.console()
+                looks += self.console().count(_STALLED) > stalls
                 if looks > HUNG_LOOKS_MAX:
                     raise HungError(f"the emulated kernel hangs: {self.console()}") from None
                 if left > HUNG_LOOK_SECONDS:
