@@ -49,7 +49,7 @@ ENOUGH_TO_PACK: Final = 32
 _FIRST_TRIED: Final = 256
 _SHAPES_KEPT_MAX: Final = 64
 _SHAPES_NUMBERED_MAX: Final = 4_096
-_GONE_KEPT_MAX: Final = 128  # of one host
+_GONE_KEPT_MAX: Final = 32  # of one host
 _GUESSES: Final[Mapping[Packing, Strategy]] = {
     Packing.KEEP_WHOLE: Strategy.MOST_ALLOCATED,
     Packing.SPREAD: Strategy.LEAST_ALLOCATED,
