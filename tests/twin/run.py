@@ -121,7 +121,13 @@ class Twin:
                         watch(number, f"  {text[:600]}")
 
     def hand_over(self, watch: Callable[[int, str], None]) -> None:
-        """Starts each on a copy of the state that the other left, and goes on."""
+        """Starts each on a copy of the state that the other left, and goes on.
+
+        Without pods that have run init containers: the kubelet finds their containers running, and
+        gives memory to the init containers for good; the agent has to start them again, and takes
+        it back.
+        """
+        self.steps([{"delete": name} for name in self._initialized()], watch)
         before = len(self.report.differences)
         self.recorded = len(self.record["steps"])  # a record knows no state of somebody else
         number = 1 + sum("apply" in step for step in self.record["steps"])
@@ -131,6 +137,16 @@ class Twin:
         self.agent("put_state_files", theirs)
         self.steps([{"start": True}, *sequences.after_hand_over(number)], watch)
         self.report.handed_over = len(self.report.differences) == before
+
+    def _initialized(self) -> list[str]:
+        """The pods that are there and have had init containers which end."""
+        pods = [step["apply"] for step in self.record["steps"] if "apply" in step]
+        return [
+            pod["metadata"]["name"]
+            for pod in pods
+            if any("restartPolicy" not in one for one in pod["spec"].get("initContainers", ()))
+            and pod["metadata"]["name"] in self.worker.uids
+        ]
 
     def _step(self, step: Step) -> Iterator[str]:
         self.report.steps += 1
