@@ -1,6 +1,7 @@
 """A kubelet's host captured from its root directory: what is in the bundle, and what is not."""
 
 import json
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -136,9 +137,31 @@ def test_a_disagreement_of_pod_resources_and_files_is_told(tmp_path):
     found = loaded(evidence_in(with_pod_resources(root, view), "host"))
     [note] = [note for note in found.notes if "disagree" in note]
     assert "default/late" in note
-    view = snapshot(*kubelet_state(RUNNING[:1]))
+    assert {"uid-web", "uid-db"} <= found.situation.state.pods.keys()
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_what_pods_that_are_gone_still_hold_in_the_files_is_free_for_the_next(tmp_path, left):
+    """The kubelet frees memory and devices at its next admission, not before."""
+    root = make_root(tmp_path, RUNNING)
+    view = snapshot(*kubelet_state(RUNNING[:left]))
     found = loaded(evidence_in(with_pod_resources(root, view), "host"))
+    assert set(found.situation.state.pods) == ({"uid-web"} if left else set())
     assert any("PodResources does not list" in note for note in found.notes)
+    [answer] = outcomes(found, records(pod("next", "2", "1Gi", gpus=2)))
+    assert as_data(answer)["admitted"]
+
+
+def test_a_pod_that_was_made_again_is_told_from_the_one_before(tmp_path):
+    """Both have one name, and the files still know both."""
+    again = pod("web", "4", "1Gi", uid="uid-web-2")
+    root = make_root(tmp_path, [RUNNING[0], again])
+    for uid in ("uid-web", "uid-web-2"):
+        (root / f"var/log/pods/default_web_{uid}/main").mkdir(parents=True)
+    view = snapshot(*kubelet_state([RUNNING[0], again]))
+    view = replace(view, pods=tuple(p for p in view.pods if len(p.apps[0].cpus) == 4))
+    found = loaded(evidence_in(with_pod_resources(root, view), "host"))
+    assert set(found.situation.state.pods) == {"uid-web-2"}
 
 
 def test_flags_of_the_running_kubelet_win_over_its_file(tmp_path):

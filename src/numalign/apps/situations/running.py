@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -75,8 +75,13 @@ def pods_of(
     notes: list[str] = []
     loose = [core_pod(r) for r in evidence.pods if not r.metadata.uid]
     homeless = {} if evidence.pods_complete else {u: h for u, h in held.items() if u not in pods}
-    views = evidence.pod_resources.pods if evidence.pod_resources is not None else ()
-    notes += _named(views, held, names)
+    views: Sequence[PodView] = ()
+    if evidence.pod_resources is not None:
+        views = evidence.pod_resources.pods
+        listed = _listed(views, held, names)
+        notes += listed.notes
+        if not listed.is_doubtful:
+            homeless = {u: h for u, h in homeless.items() if u in listed.uids}
     for uid, own in list(homeless.items()):
         match = _match(own, names.get(uid), loose, host)
         if match is not None:
@@ -226,36 +231,47 @@ def _would_hold(pod: Pod, host: Host) -> bool:
 # What the PodResources API says beside the files.
 
 
-def _named(views: Iterable[PodView], held: Holdings, names: dict[str, str]) -> list[str]:
-    """Finds the names of pods by what they hold, and says where API and files disagree."""
-    if not views:
-        return []
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """The pods that the API lists, which are all that are active."""
+
+    uids: frozenset[str]
+    is_doubtful: bool  # API and files disagree: the host was changing, or they are of two hosts
+    notes: tuple[str, ...]
+
+
+def _listed(views: Iterable[PodView], held: Holdings, names: dict[str, str]) -> _Listed:
+    """Finds the pods by name or by what they hold, and says where API and files disagree."""
     notes = []
     seen: set[str] = set()
-    by_name = {name: uid for uid, name in names.items()}
+    by_name: dict[str, list[str]] = {}  # one that was made again has the name of the one before
+    for uid, name in names.items():
+        by_name.setdefault(name, []).append(uid)
     for view in views:
         full = f"{view.namespace}/{view.name}"
         own = [c for c in (*view.sidecars, *view.apps) if c.cpus or c.memory or c.devices]
-        uid = by_name.get(full)
-        if uid is None and own:
+        called = by_name.get(full, [])
+        fitting = [uid for uid in called if not own or _agrees(own, held.get(uid, {}))]
+        if not called and own:
             fitting = [u for u, h in held.items() if u not in names and _agrees(own, h)]
             if len(fitting) == 1:
-                uid = fitting[0]
-                names[uid] = full
-        if uid is not None:
-            seen.add(uid)
-        if own and (uid is None or not _agrees(own, held.get(uid, {}))):
+                names[fitting[0]] = full
+        seen.update(fitting)
+        if own and (not fitting or (not called and len(fitting) > 1)):
             notes.append(
                 f"PodResources and the state files disagree about {full}: the API says "
                 f"{'; '.join(map(_said, own))}. The files count here; was the host changing?"
             )
+    is_doubtful = bool(notes)
     lost = [uid for uid in held if uid not in seen]
     if lost:
+        shown = f"{', '.join(names.get(uid, uid) for uid in lost[:3])}{', …' * (len(lost) > 3)}"
+        then = "" if is_doubtful else ": they are gone, and the next admission frees it"
         notes.append(
             f"the state files hold something for {len(lost)} pods that PodResources does not list "
-            f"({', '.join(names.get(uid, uid) for uid in lost[:3])}{', …' * (len(lost) > 3)})."
+            f"({shown}){then}."
         )
-    return notes
+    return _Listed(frozenset(seen), is_doubtful, tuple(notes))
 
 
 def _agrees(containers: Iterable[ContainerView], held: Mapping[str, Holding]) -> bool:
