@@ -6,9 +6,13 @@ import importlib
 import json
 import os
 import sys
+import threading
 import time
 import traceback
 from pathlib import Path
+
+
+ALIVE_SECONDS = 5.0
 
 
 def read(path: str) -> str:
@@ -40,9 +44,17 @@ def _send(port: int, answer: dict[str, object]) -> None:
         data = data[os.write(port, data) :]
 
 
+def _live(path: Path) -> None:
+    """Shows from now on that the guest goes on."""
+    while True:
+        path.write_text("")
+        time.sleep(ALIVE_SECONDS)
+
+
 def main() -> None:
     """Serves until the guest is ended from outside."""
     port = _port()
+    threading.Thread(target=_live, args=(Path(sys.argv[1]),), daemon=True).start()
     _send(port, {"value": "ready"})
     rest = b""
     while True:
