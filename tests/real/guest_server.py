@@ -11,7 +11,6 @@ import time
 import traceback
 from pathlib import Path
 
-
 ALIVE_SECONDS = 5.0
 
 
@@ -47,7 +46,7 @@ def _send(port: int, answer: dict[str, object]) -> None:
 def _live(path: Path) -> None:
     """Shows from now on that the guest goes on."""
     while True:
-        path.write_text("")
+        path.write_text(f"{time.monotonic()}\n")
         time.sleep(ALIVE_SECONDS)
 
 
