@@ -21,7 +21,7 @@ from numalign.core.pod import Qos, qos_class
 from numalign.core.podresources_view import snapshot
 from numalign.core.settings import Settings, Version
 from numalign.core.state import Block
-from numalign.wire import bundle
+from numalign.wire import bundle, device_checkpoint
 from numalign.wire.bundle import packed
 from numalign.wire.running_pods import running_pods
 
@@ -129,6 +129,18 @@ def test_pod_resources_name_pods_and_place_free_devices(tmp_path):
     offered = found.situation.state.devices.resources[GPU]
     assert dict(offered.nodes_of) == {d.id: d.nodes for d in DEVICES}
     assert "default/log" in found.situation.state.pods  # counts as a pod, asks for nothing known
+
+
+def test_devices_that_only_the_api_knows_count_too(tmp_path):
+    """Two plugins that register at once make the kubelet write its older view last."""
+    root = make_root(tmp_path, RUNNING)
+    path = root / "var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
+    file = device_checkpoint.decode(path.read_bytes())
+    path.write_bytes(device_checkpoint.encode(replace(file, registered={GPU: ()})))
+    found = loaded(evidence_in(with_pod_resources(root, snapshot(*kubelet_state(RUNNING))), "host"))
+    assert len(found.situation.state.devices.resources[GPU].ids) == len(DEVICES)
+    [answer] = outcomes(found, records(pod("next", "1", "1Gi", gpus=1)))
+    assert as_data(answer)["admitted"]
 
 
 def test_a_disagreement_of_pod_resources_and_files_is_told(tmp_path):

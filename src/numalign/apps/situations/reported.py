@@ -39,7 +39,11 @@ def reported(evidence: Evidence, saved: SavedDevices | None) -> Reported:
     by_address = {pci.address: pci.node for pci in evidence.machine.devices}
     found = {}
     notes: list[str] = []
-    for name, ids in sorted(saved.registered().items()):
+    registered = saved.registered()
+    for name in sorted(registered.keys() | (told or {}).keys()):
+        # The kubelet writes the file beside its work: one that lags behind lacks a plugin's devices.
+        known = registered.get(name, ())
+        ids = (*known, *sorted((told or {}).get(name, {}).keys() - set(known)))
         own = held.get(name, {}) if told is None else {**held.get(name, {}), **told.get(name, {})}
         unknown = [device for device in ids if device not in own]
         # The API tells of every healthy device but those with an empty list of NUMA nodes.
