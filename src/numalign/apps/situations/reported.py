@@ -41,7 +41,7 @@ def reported(evidence: Evidence, saved: SavedDevices | None) -> Reported:
     notes: list[str] = []
     registered = saved.registered()
     for name in sorted(registered.keys() | (told or {}).keys()):
-        # The kubelet writes the file beside its work: one that lags behind lacks a plugin's devices.
+        # The kubelet writes the file beside its work: it may lag behind and lack devices.
         known = registered.get(name, ())
         ids = (*known, *sorted((told or {}).get(name, {}).keys() - set(known)))
         own = held.get(name, {}) if told is None else {**held.get(name, {}), **told.get(name, {})}
