@@ -36,8 +36,8 @@ from tests.real.kubernetes import MissingError, cache, say
 CHECKOUT: Final = Path(__file__).parents[2]
 SHARE: Final = "/run/share"  # inside
 ALIVE: Final = "alive"  # written again and again while the guest goes on
-BOOT_SECONDS_MAX: Final = 300.0
-BOOTS_MAX: Final = 2  # emulated kernels hang now and then
+BOOT_SECONDS_MAX: Final = 90.0  # ten are usual
+BOOTS_MAX: Final = 3  # emulated kernels hang now and then
 HUNG_LOOK_SECONDS: Final = 5.0
 HUNG_SECONDS_MAX: Final = 60.0
 HUNG_LOOKS_MAX: Final = 4  # a busy host alone may make it stand still for a while
