@@ -117,7 +117,10 @@ def cluster(tmp_path, settings):
             plane.apply(crd.text())
             plane.kubectl("create", "namespace", NAMESPACE)
             rights(plane, "exporter.yaml")
-            account = plane.account(NAMESPACE, "numalign-exporter")
+            # The kubelet takes up an object of its name; the exporter's token is bound to it.
+            metadata = {"name": HOST_NAME}
+            plane.apply(json.dumps({"apiVersion": "v1", "kind": "Node", "metadata": metadata}))
+            account = plane.account(NAMESPACE, "numalign-exporter", host=HOST_NAME)
             with real_worker(plane, settings, exporter_kubeconfig=account) as worker:
                 until(
                     lambda: plane.objects("noderesourcetopology"),
