@@ -68,3 +68,18 @@ def test_pods_that_come_one_by_one_give_the_states_of_every_order(policy, scope,
         if isinstance(verdict, Admitted):
             after = [(s.cpu.shared, s.cpu.entries) for s in expected]
             assert by_shape(after, pods) == by_shape(found, pods)
+
+
+def test_if_the_pods_on_their_way_were_gone_who_went_beside_them_would_be_too():
+    built = host.build(settings("restricted"), machine(2, 4, memory=16 * GI))
+    kubelet = Kubelet("host", built, {})
+    first, second = a_pod("first", (2, 1, 0)), a_pod("second", (1, 1, 0))
+    kubelet.inbox.append(("came", first))
+    kubelet.work(1)
+    kubelet.publish()
+    book = ledger.opened(rebuilt(kubelet.published[-1].placement, [first]), [])
+    book, _ = ledger.went(ledger.came(book, second), first.uid)
+    assert [one.uid for one in book.gone] == [first.uid]
+    found = ledger.without(book, [second.uid])
+    assert (found.gone, found.pending) == ((), ())
+    assert [dict(state.pods) for state in found.states] == [{}]

@@ -13,7 +13,7 @@ A ledger is a value; each event gives the next one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -123,18 +123,26 @@ def went(ledger: Ledger, uid: str) -> tuple[Ledger, Went]:
     own = next((pod for pod in ledger.pending if pod.uid == uid), None)
     pending = tuple(pod for pod in ledger.pending if pod is not own)
     waiting = frozenset(pod.uid for pod in pending)
-    gone = [one.among(waiting) for one in ledger.gone]
-    base = ledger.base
-    for one in gone:
-        if not one.beside:
-            base = hosts.ended(base, one.uid)
+    base, gone = _settled(ledger, waiting)
     event = Went(uid, waiting, own if waiting else None)
     if not waiting or (own is None and uid not in base.pods):
         base = hosts.ended(base, uid)
     else:
-        gone.append(event)
-    left = tuple(one for one in gone if one.beside)
-    return _told(replace(ledger, base=base, pending=pending, gone=left)), event
+        gone = (*gone, event)
+    return _told(replace(ledger, base=base, pending=pending, gone=gone)), event
+
+
+def _settled(ledger: Ledger, waiting: Collection[str]) -> tuple[HostState, tuple[Went, ...]]:
+    """The base and who has gone, when only these pods are still on their way.
+
+    One that went beside none of them is gone before everything else.
+    """
+    base = ledger.base
+    gone = [one.among(waiting) for one in ledger.gone]
+    for one in gone:
+        if not one.beside:
+            base = hosts.ended(base, one.uid)
+    return base, tuple(one for one in gone if one.beside)
 
 
 def is_waiting_for(ledger: Ledger, pod: Pod) -> bool:
@@ -173,13 +181,11 @@ def is_steady(ledger: Ledger, pod: Pod) -> bool:
 def without(ledger: Ledger, uids: Iterable[str]) -> Ledger:
     """The ledger if these pods were gone for sure: a what-if."""
     leaving = frozenset(uids)
-    base = ledger.base
+    pending = tuple(pod for pod in ledger.pending if pod.uid not in leaving)
+    base, gone = _settled(ledger, [pod.uid for pod in pending])
     for uid in leaving:
         base = hosts.ended(base, uid)
-    pending = tuple(pod for pod in ledger.pending if pod.uid not in leaving)
-    gone = [one.among(pod.uid for pod in pending) for one in ledger.gone]
-    left = tuple(one for one in gone if one.beside)
-    return _told(replace(ledger, base=base, pending=pending, gone=left))
+    return _told(replace(ledger, base=base, pending=pending, gone=gone))
 
 
 def checked(ledger: Ledger, pod: Pod) -> tuple[Verdict | None, tuple[HostState, ...]]:
