@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -174,19 +173,6 @@ def inside_state_files() -> dict[str, str]:
     return {name: path.read_text() for name, path in kubelet.STATE_FILES.items() if path.exists()}
 
 
-def inside_stacks(name: str) -> str:
-    """Where the threads of a Python process are; it ends by that."""
-    process = kubelet._processes[name]
-    process.send_signal(signal.SIGABRT)
-    process.wait(60)
-    return inside_log(name)
-
-
 def inside_log(name: str) -> str:
     """The end of a log."""
     return kubelet._log(name)[-3000:]
-
-
-def inside_run(command: list[str]) -> str:
-    """What a program prints."""
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout

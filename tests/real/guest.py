@@ -253,6 +253,7 @@ class Guest:
             return 0.0
 
     def _end(self) -> None:
+        (self.share / ALIVE).unlink(missing_ok=True)  # of this boot, not of the next
         if self._line is not None:
             self._line.close()
             self._line, self._rest = None, b""

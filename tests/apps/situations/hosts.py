@@ -77,8 +77,7 @@ def make_root(root: Path, manifests=(), version=Version.V1_36, config=None) -> P
     _write(root / "var/lib/kubelet/config.yaml", json.dumps(config or CONFIG).encode())
     built, state = kubelet_state(manifests, version)
     for name, data in state_files.encoded(state, built.settings).items():
-        place = "device-plugins/" if name == "kubelet_internal_checkpoint" else ""
-        _write(root / "var/lib/kubelet" / f"{place}{name}", data)
+        _write(root / "var/lib/kubelet" / state_files.PLACES[name], data)
     return root
 
 
