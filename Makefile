@@ -43,8 +43,8 @@ twin: setup ## The real kubelet beside our agent, step by step; CONFIG=name for 
 bench: setup ## Measure, beside the real Go code where Go is installed
 	$(BIN)/python -m bench
 
-proto: setup ## Make the gRPC messages anew from src/numalign/wire/_generated/*.proto
-	$(BIN)/python -m grpc_tools.protoc --proto_path=src --python_out=src --pyi_out=src src/numalign/wire/_generated/*.proto
+proto: setup ## Make the gRPC messages anew from src/numalign/wire/grpc/_generated/*.proto
+	$(BIN)/python -m grpc_tools.protoc --proto_path=src --python_out=src --pyi_out=src src/numalign/wire/grpc/_generated/*.proto
 
 lock: setup ## Resolve the dependencies anew into requirements.lock
 	$(BIN)/python -m pip install --quiet uv

@@ -15,21 +15,22 @@ from bench.go_peer import LIMIT_SECONDS
 from bench.timing import Row, Times, measured, show, times_of
 from numalign.conformance import reading
 from numalign.conformance.scenarios import Replay, prefer_lowest
-from numalign.core import devices, host
-from numalign.core.admission import admit
-from numalign.core.cpu_distribute import Distribution, take_distributed
-from numalign.core.cpu_take import PACKED, Strategy, take_packed
-from numalign.core.cpu_topology import CpuTopology
-from numalign.core.decisions import Admitted
-from numalign.core.hints import HintSet, Region
-from numalign.core.host import Host, HostState
-from numalign.core.machine import HugePages
-from numalign.core.machine_info import CoreInfo, MachineInfo, NodeInfo
-from numalign.core.merge import Merger
-from numalign.core.node_search import Need
+from numalign.core.kubelet import host
+from numalign.core.kubelet.admission.admission import admit
+from numalign.core.kubelet.cpu.distribute import Distribution, take_distributed
+from numalign.core.kubelet.cpu.pack import PACKED, Strategy, take_packed
+from numalign.core.kubelet.cpu.topology import CpuTopology
+from numalign.core.kubelet.decisions import Admitted
+from numalign.core.kubelet.devices import devices
+from numalign.core.kubelet.host import Host, HostState
+from numalign.core.kubelet.topology.hints import HintSet, Region
+from numalign.core.kubelet.topology.merge import Merger
+from numalign.core.kubelet.topology.node_search import Need
+from numalign.core.machine.kubelet_view import CoreInfo, MachineInfo, NodeInfo
+from numalign.core.machine.machine import HugePages
 from numalign.core.pod import Container, Pod
-from numalign.core.quantity import Quantity
 from numalign.core.settings import ReservedMemory, Settings, Version
+from numalign.core.values.quantity import Quantity
 
 INPUTS = Path(__file__).parent / "inputs"
 GI = 1 << 30

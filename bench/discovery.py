@@ -6,11 +6,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.adapters.captures import sysfs_files, write_tree
+from tests.adapters.sources.captures import sysfs_files, write_tree
 
 from bench.timing import text
-from numalign.adapters.discovery import discover
-from numalign.core.synthetic import synthetic_machine
+from numalign.adapters.sources.discovery import discover
+from numalign.core.machine.synthetic import synthetic_machine
 
 LARGE = "8s:2n:16c:2t,hp2Mi=64,hp1Gi=4,l3=2,d=2,gpu=2,nic=4,nvme=4"
 

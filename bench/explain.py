@@ -13,16 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from bench.timing import text
-from numalign.adapters.discovery import discover
-from numalign.core import host as hosts
-from numalign.core import node_fit
-from numalign.core.decisions import Admitted
-from numalign.core.machine_info import machine_info
+from numalign.adapters.sources.discovery import discover
+from numalign.core.kubelet import host as hosts
+from numalign.core.kubelet.admission import node_fit
+from numalign.core.kubelet.admission.verdict import Situation, decide
+from numalign.core.kubelet.decisions import Admitted
+from numalign.core.machine.kubelet_view import machine_info
 from numalign.core.settings import Version
-from numalign.core.situation import Situation, decide
-from numalign.wire import cpu_checkpoint, kubelet_config, memory_checkpoint
-from numalign.wire.host_settings import host_settings
-from numalign.wire.pods import core_pod, load_all
+from numalign.wire.checkpoints import cpu as cpu_checkpoint
+from numalign.wire.checkpoints import memory as memory_checkpoint
+from numalign.wire.kubelet import config as kubelet_config
+from numalign.wire.kubelet.host_settings import host_settings
+from numalign.wire.pods.manifests import core_pod, load_all
 
 MACHINE = "2s:4n:16c:2t"  # 8 NUMA nodes, 256 CPUs
 PODS = 100

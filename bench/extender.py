@@ -28,10 +28,10 @@ from tests.cluster.fleet import FleetHost, HostPlan
 from tests.real.control_plane import ControlPlane, control_plane, free_ports
 from tests.real.kubernetes import MissingError
 
-from numalign.adapters.kubernetes import STRATEGIC, ApiServer, Changed, Listed
-from numalign.wire import crd, nrt
-from numalign.wire.kube_api import HOSTS, NRTS, PODS, head_of
-from numalign.wire.scheduling import pod_from_json
+from numalign.adapters.kubernetes.api_server import STRATEGIC, ApiServer, Changed, Listed
+from numalign.wire.kubernetes import crd, nrt
+from numalign.wire.kubernetes.api import HOSTS, NRTS, PODS, head_of
+from numalign.wire.kubernetes.scheduling import pod_from_json
 
 HOST_COUNT = 500
 POD_COUNT = 1_000

@@ -16,24 +16,24 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tests.core.cluster import recorded_hosts
-from tests.core.cluster.kubelets import Kubelet, a_pod
+from tests.core.cluster.scheduling import recorded_hosts
+from tests.core.cluster.scheduling.kubelets import Kubelet, a_pod
 
 from bench.timing import Row, measured, show, times_of
-from numalign.core import host
-from numalign.core.cluster.cluster import Cluster
-from numalign.core.cluster.columns import Columns
-from numalign.core.cluster.constraints import HostFacts
-from numalign.core.cluster.evaluate import evaluated
-from numalign.core.cluster.match import Strategy
-from numalign.core.cluster.need import need_of
-from numalign.core.cluster.record import record_of
-from numalign.core.cluster.zones import HostTopology
-from numalign.core.devices import Device
-from numalign.core.machine_info import CoreInfo, MachineInfo, NodeInfo
+from numalign.core.cluster.nrt_match.columns import Columns
+from numalign.core.cluster.nrt_match.evaluate import evaluated
+from numalign.core.cluster.nrt_match.match import Strategy
+from numalign.core.cluster.nrt_match.need import need_of
+from numalign.core.cluster.nrt_match.record import record_of
+from numalign.core.cluster.publish.zones import HostTopology
+from numalign.core.cluster.scheduling.constraints import HostFacts
+from numalign.core.cluster.scheduling.fleet import Cluster
+from numalign.core.kubelet import host
+from numalign.core.kubelet.devices.devices import Device
+from numalign.core.machine.kubelet_view import CoreInfo, MachineInfo, NodeInfo
 from numalign.core.pod import Pod
-from numalign.core.quantity import Quantity
 from numalign.core.settings import ReservedMemory, Settings
+from numalign.core.values.quantity import Quantity
 
 HOSTS = 5_000
 GI = 1 << 30

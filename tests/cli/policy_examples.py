@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
-from numalign.adapters.discovery import discover
+from tests.paths import CHECKOUT
+
+from numalign.adapters.sources.discovery import discover
 from numalign.apps.agent import config as agent_config
-from numalign.core import devices, host, node_fit
-from numalign.core.decisions import Admitted, Placement
-from numalign.core.explain import asked, explain
-from numalign.core.machine_info import machine_info
+from numalign.core.explain.explain import asked, explain
+from numalign.core.kubelet import host
+from numalign.core.kubelet.admission import node_fit
+from numalign.core.kubelet.admission.verdict import Situation
+from numalign.core.kubelet.decisions import Admitted, Placement
+from numalign.core.kubelet.devices import devices
+from numalign.core.machine.kubelet_view import machine_info
 from numalign.core.pod import qos_class
-from numalign.core.sets import format_list
 from numalign.core.settings import Fidelity, Version
-from numalign.core.situation import Situation
-from numalign.wire.host_settings import host_settings
-from numalign.wire.pods import core_pod, load_all
+from numalign.core.values.sets import format_list
+from numalign.wire.kubelet.host_settings import host_settings
+from numalign.wire.pods.manifests import core_pod, load_all
 
-FOLDER = Path(__file__).parents[2] / "examples" / "policies"
+FOLDER = CHECKOUT / "examples" / "policies"
 PAGE = FOLDER / "README.md"
 MACHINE = "2s:1n:4c:2t"
 PODS = (

@@ -6,14 +6,15 @@ it leaves 2 free.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
+from tests.paths import DOCS
+
+from numalign.cli.app import load, root_command
 from numalign.cli.commands import GROUPS
-from numalign.cli.frame import load, root_command
 from numalign.cli.main import PROGRAM
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
+PAGE = DOCS / "reference" / "cli.md"
 HEAD = """\
 # The command line
 

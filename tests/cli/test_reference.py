@@ -9,7 +9,7 @@ from tests.cli.reference import PAGE, page
 from numalign.apps.render import svg
 from numalign.cli.commands import GROUPS
 from numalign.cli.main import FAILED, INTERRUPTED, OK, PIPE_CLOSED, USAGE
-from numalign.core.examples import EXAMPLES
+from numalign.core.machine.examples.catalogue import EXAMPLES
 
 IMAGES = sorted(PAGE.parents[1].joinpath("images").glob("topology-*.svg"))
 COMMANDS = [entry.name for _, entries in GROUPS for entry in entries]

@@ -11,7 +11,7 @@ from tests.packaging.manifests import MANIFESTS, NAMESPACE
 from tests.real.control_plane import ControlPlane, control_plane
 from tests.real.kubernetes import MissingError
 
-from numalign.wire import crd
+from numalign.wire.kubernetes import crd
 
 
 @pytest.fixture(scope="session")

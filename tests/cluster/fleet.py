@@ -24,26 +24,26 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from numalign.adapters.kubernetes import STRATEGIC, ApiServer, Changed, Gone, Listed
+from numalign.adapters.kubernetes.api_server import STRATEGIC, ApiServer, Changed, Gone, Listed
 from numalign.apps.exporter.publishing import Publisher
-from numalign.core import devices as device_rules
-from numalign.core import host as hosts
-from numalign.core import node_fit
-from numalign.core.cluster.export import HostReport, KnownPod, exported
-from numalign.core.cluster.zones import HostTopology
-from numalign.core.devices import Device
+from numalign.core.cluster.publish.export import HostReport, KnownPod, exported
+from numalign.core.cluster.publish.zones import HostTopology
 from numalign.core.errors import ApiError, WireError
-from numalign.core.machine_info import machine_info
+from numalign.core.kubelet import host as hosts
+from numalign.core.kubelet.admission import node_fit
+from numalign.core.kubelet.admission.verdict import Situation, decide, refusal
+from numalign.core.kubelet.devices import devices as device_rules
+from numalign.core.kubelet.devices.devices import Device
+from numalign.core.machine.kubelet_view import machine_info
+from numalign.core.machine.synthetic import synthetic_machine
 from numalign.core.pod import Pod
-from numalign.core.podresources_view import snapshot
 from numalign.core.settings import Version
-from numalign.core.situation import Situation, decide, refusal
-from numalign.core.synthetic import synthetic_machine
-from numalign.wire.host_settings import default_config, host_settings
-from numalign.wire.kube_api import EVENTS, HOSTS, NRTS, PODS, event_body
-from numalign.wire.kubelet_config import KubeletConfig
-from numalign.wire.pod_records import PodRecord
-from numalign.wire.pods import core_pod
+from numalign.core.views.podresources import snapshot
+from numalign.wire.kubelet.config import KubeletConfig
+from numalign.wire.kubelet.host_settings import default_config, host_settings
+from numalign.wire.kubernetes.api import EVENTS, HOSTS, NRTS, PODS, event_body
+from numalign.wire.pods.manifests import core_pod
+from numalign.wire.pods.records import PodRecord
 
 REQUESTS_MAX = 16  # to the API server at the same time
 QUIET_SECONDS = 0.5

@@ -11,12 +11,13 @@ from pathlib import Path
 
 from tests.cluster.fleet import FleetHost, HostPlan
 
-from numalign.adapters.podresources import PodResources
-from numalign.adapters.state_files import StateDirectory
+from numalign.adapters.grpc.podresources import PodResources
+from numalign.adapters.local.state_files import StateDirectory
 from numalign.core.pod import Pod
-from numalign.core.podresources_view import snapshot
-from numalign.wire import device_checkpoint, state_files
-from numalign.wire.kubelet_document import document_of
+from numalign.core.views.podresources import snapshot
+from numalign.wire.checkpoints import devices as device_checkpoint
+from numalign.wire.checkpoints import state_files
+from numalign.wire.kubelet.document import document_of
 
 
 class ServedHost:

@@ -13,7 +13,7 @@ from tests.cluster import work
 from tests.cluster.fleet import Fleet, HostPlan
 from tests.cluster.test_scheduler import clear
 
-from numalign.adapters.kubernetes import ApiServer
+from numalign.adapters.kubernetes.api_server import ApiServer
 
 pytestmark = pytest.mark.e2e
 

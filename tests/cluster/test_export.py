@@ -14,10 +14,10 @@ from tests.cluster.processes import running
 from tests.cluster.served_host import ServedHost
 from tests.packaging.manifests import NAMESPACE
 
-from numalign.core.sets import CpuSet
-from numalign.wire import nrt
-from numalign.wire.known_pods import known_pod
-from numalign.wire.kubelet_document import document_of
+from numalign.core.values.sets import CpuSet
+from numalign.wire.kubelet.document import document_of
+from numalign.wire.kubernetes import nrt
+from numalign.wire.kubernetes.known_pods import known_pod
 
 pytestmark = pytest.mark.e2e
 HOST = "export-host"

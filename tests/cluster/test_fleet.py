@@ -9,9 +9,9 @@ import pytest
 from tests.cluster import work
 from tests.cluster.fleet import Fleet, HostPlan, plans
 
-from numalign.adapters.kubernetes import ApiServer
-from numalign.core.sets import CpuSet
-from numalign.wire import nrt
+from numalign.adapters.kubernetes.api_server import ApiServer
+from numalign.core.values.sets import CpuSet
+from numalign.wire.kubernetes import nrt
 
 pytestmark = pytest.mark.e2e
 

@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from numalign.adapters.kubernetes import ApiServer
-from numalign.adapters.lease import Election
+from numalign.adapters.kubernetes.api_server import ApiServer
+from numalign.adapters.kubernetes.lease import Election
 
 pytestmark = pytest.mark.e2e
 

@@ -6,13 +6,13 @@ import asyncio
 import json
 
 import pytest
-from tests.core.cluster_hosts import P1, report
+from tests.core.cluster.hosts import P1, report
 
-from numalign.adapters.kubernetes import ApiServer
-from numalign.core.cluster.export import exported
+from numalign.adapters.kubernetes.api_server import ApiServer
+from numalign.core.cluster.publish.export import exported
 from numalign.core.errors import ApiError
-from numalign.wire import crd, nrt
-from numalign.wire.kube_api import NRTS, Kind
+from numalign.wire.kubernetes import crd, nrt
+from numalign.wire.kubernetes.api import NRTS, Kind
 
 pytestmark = pytest.mark.e2e
 TOPOLOGY = exported(report(P1))

@@ -23,15 +23,20 @@ from tests.real.kubernetes import MissingError
 from tests.twin.kubelet import HOST_NAME
 from tests.twin.sequences import GPU
 
-from numalign.core.sets import CpuSet
-from numalign.wire import (
-    cpu_checkpoint,
-    crd,
-    device_checkpoint,
-    device_holdings,
-    memory_checkpoint,
-    nrt,
+from numalign.core.values.sets import CpuSet
+from numalign.wire.checkpoints import (
+    cpu as cpu_checkpoint,
 )
+from numalign.wire.checkpoints import (
+    device_holdings,
+)
+from numalign.wire.checkpoints import (
+    devices as device_checkpoint,
+)
+from numalign.wire.checkpoints import (
+    memory as memory_checkpoint,
+)
+from numalign.wire.kubernetes import crd, nrt
 
 pytestmark = pytest.mark.e2e_numa
 

@@ -15,7 +15,7 @@ from tests.cluster.fleet import Fleet, HostPlan
 from tests.cluster.processes import running
 from tests.packaging.manifests import NAMESPACE
 
-from numalign.adapters.kubernetes import ApiServer
+from numalign.adapters.kubernetes.api_server import ApiServer
 
 pytestmark = pytest.mark.e2e
 REFUSED = {

@@ -16,7 +16,7 @@ from tests.cluster.fleet import Fleet, HostPlan, plans
 from tests.cluster.schedulers import STOCK, scheduler, with_extender
 from tests.packaging.manifests import NAMESPACE
 
-from numalign.adapters.kubernetes import ApiServer
+from numalign.adapters.kubernetes.api_server import ApiServer
 
 pytestmark = pytest.mark.e2e
 

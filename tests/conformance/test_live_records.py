@@ -4,16 +4,16 @@ import copy
 import gzip
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from tests.paths import VECTORS
 
 from numalign.conformance.live import live, version_of
 from numalign.core.errors import WireError
 from numalign.core.settings import Version
-from numalign.wire import device_checkpoint
+from numalign.wire.checkpoints import devices as device_checkpoint
 
-RECORDS = Path(__file__).parents[1] / "vectors" / "live"
+RECORDS = VECTORS / "live"
 
 
 def record(name):

@@ -5,11 +5,11 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.paths import VECTORS
 
 from numalign.conformance.__main__ import main
 from numalign.conformance.kinds import KINDS, kind_of
 
-VECTORS = Path(__file__).parents[1] / "vectors"
 CLUSTER = sorted(VECTORS.glob("cluster/*.json.gz"))
 FILES = sorted([*VECTORS.rglob("*.jsonl.gz"), *VECTORS.rglob("live*/*.json.gz"), *CLUSTER])
 

@@ -2,14 +2,15 @@
 
 from dataclasses import replace
 
-from numalign.core import devices, host
-from numalign.core.admission import admit
-from numalign.core.machine import HugePages
-from numalign.core.machine_info import CoreInfo, MachineInfo, NodeInfo
+from numalign.core.kubelet import host
+from numalign.core.kubelet.admission.admission import admit
+from numalign.core.kubelet.devices import devices
+from numalign.core.machine.kubelet_view import CoreInfo, MachineInfo, NodeInfo
+from numalign.core.machine.machine import HugePages
 from numalign.core.pod import Container, Pod
-from numalign.core.quantity import Quantity
-from numalign.core.sets import parse_list
 from numalign.core.settings import Fidelity, ReservedMemory, Settings, Version
+from numalign.core.values.quantity import Quantity
+from numalign.core.values.sets import parse_list
 
 GI = 1 << 30
 MI = 1 << 20

@@ -12,7 +12,7 @@ from tests.differential import peer
 from tests.differential.merging import Merged, merged
 
 from numalign.conformance.scenarios import Replay, scenario
-from numalign.core.decisions import Broken
+from numalign.core.kubelet.decisions import Broken
 from numalign.core.settings import Version
 
 # A choice among equals can fall the same way in a few runs; what differs is run again more often.

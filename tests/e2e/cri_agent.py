@@ -8,10 +8,10 @@ from pathlib import Path
 from tests.apps.agent.processes import AgentProcess, manifest
 from tests.real.containerd import BUSYBOX, remove_cgroups
 
-from numalign.adapters.cri_client import CriClient
-from numalign.adapters.cri_runtime import OWNER
-from numalign.adapters.places import cgroup_parent
-from numalign.apps.agent.containers import owner_of
+from numalign.adapters.cri.client import CriClient
+from numalign.adapters.cri.runtime import OWNER
+from numalign.adapters.local.paths import cgroup_parent
+from numalign.apps.agent.runtimes.containers import owner_of
 
 KUBELET = """
 apiVersion: kubelet.config.k8s.io/v1beta1

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from tests.apps.agent.processes import AgentProcess, allowed_cpus, manifest
 
-from numalign.core.sets import parse_list
+from numalign.core.values.sets import parse_list
 
 pytestmark = pytest.mark.e2e
 

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.adapters.plugin_peers import RESOURCE, Plugin, device, device_list, register
+from tests.adapters.grpc.plugin_peers import RESOURCE, Plugin, device, device_list, register
 from tests.apps.agent.processes import AgentProcess, manifest
 
-from numalign.adapters.places import cgroup_parent
-from numalign.wire._generated import deviceplugin_v1beta1_pb2 as pb
-from numalign.wire._generated.pluginregistration_v1_pb2 import PluginInfo
+from numalign.adapters.local.paths import cgroup_parent
+from numalign.wire.grpc._generated import deviceplugin_v1beta1_pb2 as pb
+from numalign.wire.grpc._generated.pluginregistration_v1_pb2 import PluginInfo
 
 pytestmark = pytest.mark.e2e
 

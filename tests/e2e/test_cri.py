@@ -14,13 +14,13 @@ from tests.e2e.cri_agent import CriAgent, pod
 from tests.e2e.peers.build import NUMA_PLUGIN, built
 from tests.real import containerd as real
 
-from numalign.adapters.cgroups import CgroupTree, Placing
-from numalign.adapters.cri_groups import PodGroups
-from numalign.adapters.cri_runtime import CriRuntime
-from numalign.adapters.places import cgroup_parent
-from numalign.apps.agent.containers import owner_of
+from numalign.adapters.cgroups.tree import CgroupTree, Placing
+from numalign.adapters.cri.groups import PodGroups
+from numalign.adapters.cri.runtime import CriRuntime
+from numalign.adapters.local.paths import cgroup_parent
+from numalign.apps.agent.runtimes.containers import owner_of
 from numalign.core.errors import PeerError
-from numalign.core.sets import CpuSet, parse_list
+from numalign.core.values.sets import CpuSet, parse_list
 
 pytestmark = [
     pytest.mark.e2e,

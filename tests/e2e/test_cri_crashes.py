@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.e2e.cri_agent import CriAgent, pod
 
-from numalign.core.sets import parse_list
-from numalign.wire.cri_values import RunStatus
+from numalign.core.values.sets import parse_list
+from numalign.wire.grpc.cri_values import RunStatus
 
 pytestmark = [
     pytest.mark.e2e,

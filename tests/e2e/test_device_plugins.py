@@ -14,21 +14,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.adapters.plugin_peers import Heard, run, short_directory
+from tests.adapters.grpc.plugin_peers import Heard, run, short_directory
 from tests.e2e.peers.build import NUMA_PLUGIN, SAMPLE, Peer, built
 
-from numalign.adapters.device_plugins import DevicePlugins
-from numalign.adapters.plugin_watcher import PluginWatcher
-from numalign.core.device_allocation import DeviceNode, Mount
-from numalign.core.device_events import (
+from numalign.adapters.grpc.device_plugins import DevicePlugins
+from numalign.adapters.grpc.plugin_watcher import PluginWatcher
+from numalign.core.errors import PeerError
+from numalign.core.kubelet.devices.devices import Device
+from numalign.core.kubelet.devices.plugin_answer import DeviceNode, Mount
+from numalign.core.kubelet.devices.plugin_events import (
     PluginGone,
     PluginRegistered,
     PluginReported,
     RegistrationRefused,
 )
-from numalign.core.devices import Device
-from numalign.core.errors import PeerError
-from numalign.wire import device_plugin as wire
+from numalign.wire.grpc import device_plugin as wire
 
 pytestmark = pytest.mark.e2e
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from tests.apps.agent.processes import allowed_cpus
+from tests.paths import CHECKOUT
 
 pytestmark = pytest.mark.e2e
 
-CHECKOUT = Path(__file__).parents[2]
 NUMALIGN = [sys.executable, "-m", "numalign"]
 
 

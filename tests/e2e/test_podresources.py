@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.adapters.plugin_peers import run, short_directory
+from tests.adapters.grpc.plugin_peers import run, short_directory
 from tests.core.hosts import GI, Driver, container, machine, pod, resources, settings
 from tests.e2e.peers.build import POD_RESOURCES, Peer, built
 
-from numalign.adapters.podresources import PodResources
-from numalign.core.decisions import Admitted
-from numalign.core.devices import Device
-from numalign.core.podresources_view import snapshot
+from numalign.adapters.grpc.podresources import PodResources
+from numalign.core.kubelet.decisions import Admitted
+from numalign.core.kubelet.devices.devices import Device
 from numalign.core.settings import Version
+from numalign.core.views.podresources import snapshot
 
 pytestmark = pytest.mark.e2e
 

@@ -6,14 +6,14 @@ python -m tests.packaging.manifests
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Final
 
+from tests.paths import CHECKOUT
 from tests.real.helm import template
 
-from numalign.wire import crd
+from numalign.wire.kubernetes import crd
 
-PACKAGING: Final = Path(__file__).parents[2] / "packaging"
+PACKAGING: Final = CHECKOUT / "packaging"
 CHART: Final = PACKAGING / "helm" / "numalign"
 MANIFESTS: Final = PACKAGING / "manifests"
 CRD_FILES: Final = (CHART / "crds" / "noderesourcetopologies.yaml", MANIFESTS / "crd.yaml")

@@ -9,7 +9,7 @@ from tests.real.helm import template
 from tests.real.kubernetes import MissingError
 
 from numalign import __version__
-from numalign.wire import crd
+from numalign.wire.kubernetes import crd
 
 
 def documents(name):

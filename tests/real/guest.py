@@ -31,9 +31,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tests.paths import CHECKOUT
 from tests.real.kubernetes import MissingError, cache, say
 
-CHECKOUT: Final = Path(__file__).parents[2]
 SHARE: Final = "/run/share"  # inside
 ALIVE: Final = "alive"  # written again and again while the guest goes on
 BOOT_SECONDS_MAX: Final = 90.0  # ten are usual

@@ -9,23 +9,17 @@ from types import SimpleNamespace
 
 import pytest
 from tests.core.hosts import machine, settings
-from tests.core.test_conservation import check
+from tests.core.kubelet.test_conservation import check
 
 from numalign.apps.agent import events as ev
 from numalign.apps.agent.model import AgentSetup, AgentState, Phase, RunState
 from numalign.apps.agent.recovery import Ended, recovered
 from numalign.apps.agent.step import step
-from numalign.core import host as hosts
-from numalign.core import node_fit
-from numalign.core.device_allocation import Allocation
-from numalign.core.devices import Device
-from numalign.wire.pod_records import (
-    ContainerRecord,
-    Metadata,
-    PodRecord,
-    PodSpec,
-    Resources,
-)
+from numalign.core.kubelet import host as hosts
+from numalign.core.kubelet.admission import node_fit
+from numalign.core.kubelet.devices.devices import Device
+from numalign.core.kubelet.devices.plugin_answer import Allocation
+from numalign.wire.pods.records import ContainerRecord, Metadata, PodRecord, PodSpec, Resources
 
 CRASHES_PER_SEED = 40
 

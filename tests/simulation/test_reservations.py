@@ -6,10 +6,10 @@ All pods go through the scheduler's core. Then no host ever refuses one.
 from random import Random
 
 import pytest
-from tests.core.cluster.kubelets import a_kubelet, a_pod
+from tests.core.cluster.scheduling.kubelets import a_kubelet, a_pod
 
-from numalign.core.cluster.cluster import Cluster
-from numalign.core.cluster.packing import Packing
+from numalign.core.cluster.scheduling.fleet import Cluster
+from numalign.core.cluster.scheduling.fragmentation import Packing
 
 HOSTS = 4
 STEPS = 120

@@ -25,10 +25,10 @@ from numalign.apps.scheduler.events import (
 )
 from numalign.apps.scheduler.model import State
 from numalign.apps.scheduler.step import step
-from numalign.core.cluster.constraints import HostFacts
+from numalign.core.cluster.scheduling.constraints import HostFacts
 from numalign.core.pod import Container, Pod
-from numalign.core.quantity import Quantity
-from numalign.wire.scheduling import ClusterPod
+from numalign.core.values.quantity import Quantity
+from numalign.wire.kubernetes.scheduling import ClusterPod
 
 ROOM = 2
 HOSTS = tuple(HostFacts(f"w{n}", allocatable={"cpu": 64_000, "pods": 110}) for n in range(3))

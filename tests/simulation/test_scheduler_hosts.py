@@ -26,11 +26,11 @@ from numalign.apps.scheduler.events import (
 )
 from numalign.apps.scheduler.model import State
 from numalign.apps.scheduler.step import step
-from numalign.core.cluster.cluster import Cluster
-from numalign.core.cluster.constraints import HostFacts
+from numalign.core.cluster.scheduling.constraints import HostFacts
+from numalign.core.cluster.scheduling.fleet import Cluster
 from numalign.core.pod import Container, Pod
-from numalign.core.quantity import Quantity
-from numalign.wire.scheduling import ClusterPod
+from numalign.core.values.quantity import Quantity
+from numalign.wire.kubernetes.scheduling import ClusterPod
 
 PLANS = (
     HostPlan("single", "1s:2n:4c:1t,mem=8Gi", "single-numa-node"),

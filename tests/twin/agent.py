@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from tests.twin.kubelet import CGROUPS, ENDED, NotSettledError, group_files, until
 
-from numalign.wire.device_checkpoint import FOLDER
-from numalign.wire.state_files import PLACES
+from numalign.wire.checkpoints.devices import FOLDER
+from numalign.wire.checkpoints.state_files import PLACES
 
 STATE: Final = Path("/run/agent")
 MANIFESTS: Final = Path("/run/agent-manifests")
@@ -36,7 +36,7 @@ _processes: list[ForkServerProcess] = []
 
 def load() -> None:
     """Begins to load the agent's code beside whatever else goes on."""
-    _forks.set_forkserver_preload(["numalign.cli.agent", "numalign.cli.agent_process"])
+    _forks.set_forkserver_preload(["numalign.cli.agent.agent", "numalign.cli.agent.process"])
     multiprocessing.forkserver.ensure_running()
 
 
@@ -202,7 +202,7 @@ def pod_resources(which: str) -> Any:
     import msgspec
     from tests.twin.kubelet import ROOT
 
-    from numalign.adapters.podresources_client import asked
+    from numalign.adapters.grpc.podresources_client import asked
 
     place = STATE if which == "agent" else ROOT
     return msgspec.to_builtins(asked(place / "pod-resources" / "kubelet.sock", SECONDS_MAX))

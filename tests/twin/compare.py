@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from numalign.conformance.live import sorted_blocks
 from numalign.core.settings import Settings
-from numalign.wire import device_checkpoint, memory_checkpoint
+from numalign.wire.checkpoints import devices as device_checkpoint
+from numalign.wire.checkpoints import memory as memory_checkpoint
 
 # What the agent says of totals, the kubelet says of static pods in other words.
 _NO_VICTIMS: Final = "no set of running pods found to reclaim resources: ["

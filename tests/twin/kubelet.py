@@ -237,7 +237,7 @@ def _holds_cpus(uid: str) -> bool:
 
 def capture(bundle: str, version: str) -> None:
     """``numalign capture`` with the pods that the kubelet itself lists."""
-    from numalign.adapters import podresources_client
+    from numalign.adapters.grpc import podresources_client
     from numalign.cli.main import main
 
     # An emulated kubelet may need longer than the command waits for a real one.

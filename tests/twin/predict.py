@@ -10,9 +10,20 @@ from pathlib import Path
 from typing import Any, Final
 
 from numalign.cli.main import main
-from numalign.core.sets import format_list
 from numalign.core.settings import Settings
-from numalign.wire import cpu_checkpoint, device_checkpoint, device_holdings, memory_checkpoint
+from numalign.core.values.sets import format_list
+from numalign.wire.checkpoints import (
+    cpu as cpu_checkpoint,
+)
+from numalign.wire.checkpoints import (
+    device_holdings,
+)
+from numalign.wire.checkpoints import (
+    devices as device_checkpoint,
+)
+from numalign.wire.checkpoints import (
+    memory as memory_checkpoint,
+)
 
 REJECTED: Final = "Pod was rejected: "
 

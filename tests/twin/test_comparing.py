@@ -5,16 +5,16 @@ import gzip
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from tests.paths import VECTORS
 from tests.twin import compare, predict
 from tests.twin.configurations import CONFIGURATIONS
 
 from numalign.core.settings import Settings, Version
-from numalign.wire import memory_checkpoint
+from numalign.wire.checkpoints import memory as memory_checkpoint
 
-RECORD = Path(__file__).parents[1] / "vectors" / "live" / "restricted-container-1.36.4.json.gz"
+RECORD = VECTORS / "live" / "restricted-container-1.36.4.json.gz"
 UIDS = [f"{number:08d}-0000-4000-8000-000000000000" for number in range(1, 30)]
 MEMORY = memory_checkpoint.FILE_NAME
 SETTINGS = Settings(version=Version.V1_36, cpu_policy="static", memory_policy="Static")

@@ -10,19 +10,19 @@ from types import SimpleNamespace
 
 from tests.core.hosts import settings
 
-from numalign.adapters.discovery import discover
+from numalign.adapters.sources.discovery import discover
 from numalign.apps.agent import events as ev
 from numalign.apps.agent.metrics import AgentMetrics
 from numalign.apps.agent.model import AgentSetup, AgentState, Allocation
 from numalign.apps.agent.step import step
 from numalign.apps.agent.views import decision_view, explained
-from numalign.core import host as hosts
-from numalign.core import node_fit
-from numalign.core.decisions import Trace
-from numalign.core.devices import Device
-from numalign.core.machine_info import machine_info
+from numalign.core.kubelet import host as hosts
+from numalign.core.kubelet.admission import node_fit
+from numalign.core.kubelet.decisions import Trace
+from numalign.core.kubelet.devices.devices import Device
+from numalign.core.machine.kubelet_view import machine_info
 from numalign.web.server import serve
-from numalign.wire.kubelet_config import KubeletConfig
+from numalign.wire.kubelet.config import KubeletConfig
 
 TOKEN = "the-token"
 GPU = "example.com/gpu"

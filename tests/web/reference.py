@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
+
+from tests.paths import DOCS
 
 from numalign.web.openapi import document
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "api.md"
+PAGE = DOCS / "reference" / "api.md"
 HEAD = """\
 # The agent's API
 

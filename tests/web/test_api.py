@@ -12,7 +12,7 @@ import pytest
 from tests.web.in_memory_agent import TOKEN, InMemoryAgent, manifest, served
 from tests.web.schemas import faults
 
-from numalign.adapters import places
+from numalign.adapters.local import paths
 from numalign.apps.agent import events as ev
 from numalign.core.errors import ConfigError
 from numalign.web.api import Api, Limits
@@ -690,22 +690,22 @@ def test_following_goes_on_through_a_rotation_until_the_container_has_ended(host
 
 
 def test_the_token_is_made_once_for_its_owner_only(tmp_path):
-    token = places.token_of(tmp_path)
-    path = places.token_path(tmp_path)
+    token = paths.token_of(tmp_path)
+    path = paths.token_path(tmp_path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert len(token) >= 40 and places.token_of(tmp_path) == token
+    assert len(token) >= 40 and paths.token_of(tmp_path) == token
     path.chmod(0o640)
     with pytest.raises(ConfigError, match="others may have read"):
-        places.token_of(tmp_path)
+        paths.token_of(tmp_path)
     path.chmod(0o600)
     path.write_text("\n")
     with pytest.raises(ConfigError, match="found no token"):
-        places.token_of(tmp_path)
+        paths.token_of(tmp_path)
 
 
 def test_the_state_directory_follows_the_user(tmp_path):
-    assert places.state_directory({}, uid=0) == Path("/var/lib/numalign")
+    assert paths.state_directory({}, uid=0) == Path("/var/lib/numalign")
     given = {"XDG_STATE_HOME": str(tmp_path)}
-    assert places.state_directory(given, uid=1000) == tmp_path / "numalign"
+    assert paths.state_directory(given, uid=1000) == tmp_path / "numalign"
     home = Path.home() / ".local/state/numalign"
-    assert places.state_directory({"XDG_STATE_HOME": "relative"}, uid=1000) == home
+    assert paths.state_directory({"XDG_STATE_HOME": "relative"}, uid=1000) == home

@@ -8,7 +8,7 @@ import pytest
 from tests.apps.scheduler.counting import CountingJudge
 from tests.apps.scheduler.test_step import pod
 
-from numalign.adapters.kubernetes import ApiServer
+from numalign.adapters.kubernetes.api_server import ApiServer
 from numalign.apps.scheduler.driver import DriverOptions, Scheduler
 from numalign.apps.scheduler.events import (
     HostsListed,
@@ -17,11 +17,11 @@ from numalign.apps.scheduler.events import (
     TopologiesListed,
 )
 from numalign.apps.scheduler.model import State
-from numalign.core.cluster.constraints import HostFacts
-from numalign.core.cluster.zones import HostTopology
+from numalign.core.cluster.publish.zones import HostTopology
+from numalign.core.cluster.scheduling.constraints import HostFacts
 from numalign.core.errors import ConfigError
 from numalign.web import extender
-from numalign.wire.extender import BODY_BYTES_MAX
+from numalign.wire.kubernetes.extender import BODY_BYTES_MAX
 
 HOSTS = tuple(HostFacts(name, allocatable={"cpu": 8000, "pods": 10}) for name in ("w1", "w2"))
 POD = {"metadata": {"name": "new", "namespace": "ns", "uid": "new"}, "spec": {"containers": []}}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent.parent / "vectors"
+from tests.paths import VECTORS
+
+ROOT = VECTORS
 
 
 def lines(name: str) -> Iterator[dict[str, Any]]:

@@ -30,10 +30,12 @@ GROUPS: Final[tuple[tuple[str, tuple[Entry, ...]], ...]] = (
         (
             Entry(
                 "topology",
-                "numalign.cli.topology",
+                "numalign.cli.machines.topology",
                 "Show sockets, NUMA nodes, caches, CPUs, memory and devices.",
             ),
-            Entry("machines", "numalign.cli.machines", "List the built-in example machines."),
+            Entry(
+                "machines", "numalign.cli.machines.machines", "List the built-in example machines."
+            ),
         ),
     ),
     (
@@ -41,99 +43,109 @@ GROUPS: Final[tuple[tuple[str, tuple[Entry, ...]], ...]] = (
         (
             Entry(
                 "capture",
-                "numalign.cli.capture",
+                "numalign.cli.host.capture",
                 "Write all that placement on this host depends on into one file.",
             ),
             Entry(
                 "admit",
-                "numalign.cli.admit",
+                "numalign.cli.host.admit",
                 "Say whether pods would be admitted, and where they would sit.",
             ),
             Entry(
                 "explain",
-                "numalign.cli.explain",
+                "numalign.cli.host.explain",
                 "Say why pods are admitted or refused, and what would help.",
             ),
             Entry(
                 "advise",
-                "numalign.cli.advise",
+                "numalign.cli.host.advise",
                 "Try a workload with all settings of a host; recommend the best.",
             ),
             Entry(
                 "replay",
-                "numalign.cli.replay",
+                "numalign.cli.host.replay",
                 "Say whether a kubelet would start again with its state files.",
             ),
-            Entry("diff", "numalign.cli.diff", "Show what has changed between two captures."),
+            Entry("diff", "numalign.cli.host.diff", "Show what has changed between two captures."),
         ),
     ),
     (
         "Run pods on this host",
         (
-            Entry("up", "numalign.cli.up", "Run the agent on this host with a few example pods."),
+            Entry(
+                "up", "numalign.cli.agent.up", "Run the agent on this host with a few example pods."
+            ),
             Entry(
                 "agent",
-                "numalign.cli.agent",
+                "numalign.cli.agent.agent",
                 "Run the node agent: admit pods, run and pin them, keep it true.",
             ),
-            Entry("state", "numalign.cli.state", "Look at, and clear, what the agent has saved."),
+            Entry(
+                "state", "numalign.cli.agent.state", "Look at, and clear, what the agent has saved."
+            ),
         ),
     ),
     (
         "Work with the agent",
         (
-            Entry("apply", "numalign.cli.apply", "Have the pods of manifests admitted and run."),
-            Entry("delete", "numalign.cli.delete", "End pods and give back what they hold."),
+            Entry(
+                "apply", "numalign.cli.client.apply", "Have the pods of manifests admitted and run."
+            ),
+            Entry("delete", "numalign.cli.client.delete", "End pods and give back what they hold."),
             Entry(
                 "get",
-                "numalign.cli.get",
+                "numalign.cli.client.get",
                 "Show pods, CPUs, memory or devices, and who sits where.",
             ),
             Entry(
                 "describe",
-                "numalign.cli.describe",
+                "numalign.cli.client.describe",
                 "Show all about a pod: how it fares, where it sits and why.",
             ),
             Entry(
                 "logs",
-                "numalign.cli.logs",
+                "numalign.cli.client.logs",
                 "Print what a container has written to its stdout and stderr.",
             ),
-            Entry("top", "numalign.cli.top", "Watch NUMA nodes and pods in the terminal."),
+            Entry("top", "numalign.cli.client.top", "Watch NUMA nodes and pods in the terminal."),
         ),
     ),
     (
         "In a cluster",
         (
-            Entry("crd", "numalign.cli.crd", "Print the NodeResourceTopology CRD for a cluster."),
+            Entry(
+                "crd",
+                "numalign.cli.cluster.crd",
+                "Print the NodeResourceTopology CRD for a cluster.",
+            ),
             Entry(
                 "export",
-                "numalign.cli.export",
+                "numalign.cli.cluster.export",
                 "Publish this host's NUMA nodes as a NodeResourceTopology.",
             ),
             Entry(
                 "scheduler",
-                "numalign.cli.scheduler",
+                "numalign.cli.cluster.scheduler",
                 "Place the pods of a cluster so that no kubelet refuses them.",
             ),
             Entry(
                 "hosts",
-                "numalign.cli.hosts",
+                "numalign.cli.cluster.hosts",
                 "Show the hosts of a cluster by NUMA node, with what is free.",
             ),
             Entry(
                 "pods",
-                "numalign.cli.pods",
+                "numalign.cli.cluster.pods",
                 "Show where the containers of a cluster sit.",
             ),
             Entry(
                 "fit",
-                "numalign.cli.fit",
+                "numalign.cli.cluster.fit",
                 "Say which hosts of a cluster would take a pod, and why not.",
             ),
             Entry(
                 "redeploy",
-                "numalign.cli.redeploy",
+                "numalign.cli.cluster.redeploy",
                 "Clean up after pods that kubelets refused, and end the storm.",
             ),
         ),

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from numalign.cli.frame import examples, new_app
+from numalign.cli.app import examples, new_app
 from numalign.cli.main import COMPLETE_VARIABLE, PROGRAM
 from numalign.cli.output import Output
 

@@ -90,7 +90,7 @@ def _guarded(args: Sequence[str]) -> int:
 
     settings = Settings()
     try:
-        from numalign.cli.frame import invoke
+        from numalign.cli.app import invoke
 
         return invoke(args, settings)
     except BrokenPipeError:

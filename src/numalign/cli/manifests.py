@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from numalign.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from numalign.wire.pod_records import PodRecord
+    from numalign.wire.pods.records import PodRecord
 
 FILE_BYTES_MAX: Final = 1024 * 1024
 FILES_MAX: Final = 10_000
@@ -19,7 +19,7 @@ ENDINGS: Final = frozenset({".yaml", ".yml", ".json"})
 
 def read(places: list[str]) -> list[PodRecord]:
     """All pods of these files and directories, - standing for stdin."""
-    from numalign.wire.pods import load_all
+    from numalign.wire.pods.manifests import load_all
 
     return [
         record
@@ -31,7 +31,7 @@ def read(places: list[str]) -> list[PodRecord]:
 
 def read_workloads(places: list[str]) -> list[PodRecord]:
     """The same with the replicas of workloads counted, and a uid for each pod."""
-    from numalign.wire.workloads import expanded
+    from numalign.wire.pods.workloads import expanded
 
     return [
         record

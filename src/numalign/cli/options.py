@@ -10,7 +10,7 @@ import typer
 
 
 def _machine_names() -> list[tuple[str, str]]:
-    from numalign.core.examples import EXAMPLES
+    from numalign.core.machine.examples.catalogue import EXAMPLES
 
     names = [(example.name, example.title) for example in EXAMPLES.values()]
     return [("host", "the running host"), *names]

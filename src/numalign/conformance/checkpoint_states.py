@@ -6,9 +6,9 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from numalign.core.sets import format_list, parse_list
-from numalign.core.state import Block, CpuState, MemoryState, MemoryTable, NodeMemory
-from numalign.wire.device_checkpoint import DeviceCheckpoint, PodDevicesEntry
+from numalign.core.kubelet.state import Block, CpuState, MemoryState, MemoryTable, NodeMemory
+from numalign.core.values.sets import format_list, parse_list
+from numalign.wire.checkpoints.devices import DeviceCheckpoint, PodDevicesEntry
 
 Json = Mapping[str, Any]
 

@@ -17,11 +17,20 @@ from numalign.conformance.checkpoint_states import (
     set_texts,
 )
 from numalign.core.errors import CorruptCheckpointError
-from numalign.core.quantity import Quantity
-from numalign.core.sets import CpuSet, format_list
+from numalign.core.kubelet.state import CpuState, MemoryState
 from numalign.core.settings import Settings, Version
-from numalign.core.state import CpuState, MemoryState
-from numalign.wire import cpu_checkpoint, device_checkpoint, dump, memory_checkpoint
+from numalign.core.values.quantity import Quantity
+from numalign.core.values.sets import CpuSet, format_list
+from numalign.wire.checkpoints import (
+    cpu as cpu_checkpoint,
+)
+from numalign.wire.checkpoints import (
+    devices as device_checkpoint,
+)
+from numalign.wire.checkpoints import (
+    memory as memory_checkpoint,
+)
+from numalign.wire.go import dump
 
 _POD_LEVEL: Final = "PodLevelResourceManagers"
 _BASELINES: Final = "InPlacePodVerticalScalingExclusiveCPUs"

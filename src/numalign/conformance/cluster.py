@@ -6,15 +6,23 @@ from collections.abc import Mapping
 from typing import Final
 
 from numalign.conformance.reading import Json, quantities
-from numalign.core.cluster import match
-from numalign.core.cluster.columns import Columns
-from numalign.core.cluster.evaluate import evaluated
-from numalign.core.cluster.fingerprint import fingerprint
-from numalign.core.cluster.match import Strategy
-from numalign.core.cluster.need import WORDS, Amounts, Ask, PodNeed, Why, nanos_of, total_of
-from numalign.core.cluster.need import offered as offered_names
-from numalign.core.cluster.record import HostRecord, ZoneRecord
-from numalign.core.cluster.zones import (
+from numalign.core.cluster.nrt_match import match
+from numalign.core.cluster.nrt_match.columns import Columns
+from numalign.core.cluster.nrt_match.evaluate import evaluated
+from numalign.core.cluster.nrt_match.match import Strategy
+from numalign.core.cluster.nrt_match.need import (
+    WORDS,
+    Amounts,
+    Ask,
+    PodNeed,
+    Why,
+    nanos_of,
+    total_of,
+)
+from numalign.core.cluster.nrt_match.need import offered as offered_names
+from numalign.core.cluster.nrt_match.record import HostRecord, ZoneRecord
+from numalign.core.cluster.publish.fingerprint import fingerprint
+from numalign.core.cluster.publish.zones import (
     CONTAINER,
     MAX_NODES_ATTRIBUTE,
     NUMA_ID_MAX,

@@ -13,12 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from numalign.adapters.filetree import MappingTree
-from numalign.adapters.sysfs import read_machine
+from numalign.adapters.sources.filetree import MappingTree
+from numalign.adapters.sources.sysfs.sysfs import read_machine
 from numalign.conformance.live_cgroups import cgroup_differences
 from numalign.conformance.reading import Json
-from numalign.core import devices, host, node_fit
-from numalign.core.cgroup_values import QuotaRule
 from numalign.core.errors import (
     ConfigError,
     CorruptCheckpointError,
@@ -26,21 +24,31 @@ from numalign.core.errors import (
     StartError,
     WireError,
 )
-from numalign.core.host import HostState
-from numalign.core.machine_info import machine_info
+from numalign.core.kubelet import host
+from numalign.core.kubelet.admission import node_fit
+from numalign.core.kubelet.admission.verdict import refusal, verdict_on
+from numalign.core.kubelet.cgroup_limits import QuotaRule
+from numalign.core.kubelet.devices import devices
+from numalign.core.kubelet.host import HostState
+from numalign.core.kubelet.state import Block, MemoryState
+from numalign.core.machine.kubelet_view import machine_info
 from numalign.core.pod import Pod, qos_class
 from numalign.core.settings import Version
-from numalign.core.situation import refusal, verdict_on
-from numalign.core.state import Block, MemoryState
-from numalign.wire import (
-    cpu_checkpoint,
-    device_checkpoint,
-    device_holdings,
-    kubelet_config,
-    memory_checkpoint,
-    pods,
+from numalign.wire.checkpoints import (
+    cpu as cpu_checkpoint,
 )
-from numalign.wire.host_settings import host_settings
+from numalign.wire.checkpoints import (
+    device_holdings,
+)
+from numalign.wire.checkpoints import (
+    devices as device_checkpoint,
+)
+from numalign.wire.checkpoints import (
+    memory as memory_checkpoint,
+)
+from numalign.wire.kubelet import config as kubelet_config
+from numalign.wire.kubelet.host_settings import host_settings
+from numalign.wire.pods import manifests as pods
 
 REJECTED: Final = "Pod was rejected: "
 _VERSION: Final = re.compile(r"v?(\d+\.\d+)(\..*)?")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from numalign.core.cgroup_values import (
+from numalign.core.kubelet.cgroup_limits import (
     QuotaRule,
     cpuset_files,
     files_v2,
@@ -14,9 +14,9 @@ from numalign.core.cgroup_values import (
     limits_of_pod,
     mems_of,
 )
-from numalign.core.host import Host, HostState
+from numalign.core.kubelet.host import Host, HostState
 from numalign.core.pod import Container, Pod
-from numalign.core.sets import CpuSet, NodeSet, format_list, parse_list
+from numalign.core.values.sets import CpuSet, NodeSet, format_list, parse_list
 
 POD: Final = ""  # the name of the pod's own group in a record
 _PAGE_BYTES: Final = 4_096  # the kernel counts memory in these

@@ -8,18 +8,19 @@ from typing import Any
 
 from numalign.conformance.reading import Json
 from numalign.conformance.units import compared
-from numalign.core import host, memory_static
-from numalign.core.decisions import AllocationError
-from numalign.core.draft import Draft
-from numalign.core.hints import HintSet, ProviderAnswer
-from numalign.core.host import HostState
-from numalign.core.machine import HugePages
-from numalign.core.machine_info import CoreInfo, MachineInfo, NodeInfo
-from numalign.core.merge import flattened
+from numalign.core.kubelet import host
+from numalign.core.kubelet.admission.draft import Draft
+from numalign.core.kubelet.decisions import AllocationError
+from numalign.core.kubelet.host import HostState
+from numalign.core.kubelet.memory import static as memory_static
+from numalign.core.kubelet.topology.hints import HintSet, ProviderAnswer
+from numalign.core.kubelet.topology.merge import flattened
+from numalign.core.machine.kubelet_view import CoreInfo, MachineInfo, NodeInfo
+from numalign.core.machine.machine import HugePages
 from numalign.core.pod import Container, Pod, Qos
-from numalign.core.quantity import Quantity
-from numalign.core.sets import bits
 from numalign.core.settings import ReservedMemory, Settings
+from numalign.core.values.quantity import Quantity
+from numalign.core.values.sets import bits
 
 _PAGE_BYTES = 2 * 1024 * 1024
 

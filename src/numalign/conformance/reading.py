@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from numalign.core.cpu_topology import CpuTopology, cpu_topology
-from numalign.core.devices import Device
-from numalign.core.machine import HugePages
-from numalign.core.machine_info import CoreInfo, MachineInfo, NodeInfo
+from numalign.core.kubelet.cpu.topology import CpuTopology, cpu_topology
+from numalign.core.kubelet.devices.devices import Device
+from numalign.core.machine.kubelet_view import CoreInfo, MachineInfo, NodeInfo
+from numalign.core.machine.machine import HugePages
 from numalign.core.pod import Container, Pod
-from numalign.core.quantity import Quantity
-from numalign.core.sets import parse_list
 from numalign.core.settings import Fidelity, ReservedMemory, Settings, Version
+from numalign.core.values.quantity import Quantity
+from numalign.core.values.sets import parse_list
 
 Json = Mapping[str, Any]
 

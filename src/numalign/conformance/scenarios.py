@@ -8,16 +8,28 @@ from typing import Any
 
 from numalign.conformance import reading
 from numalign.conformance.reading import Json
-from numalign.core import devices, host
-from numalign.core.admission import Operation, admit, placements
-from numalign.core.decisions import Admitted, Broken, Decision, Placement, Rejected
 from numalign.core.errors import StartError, WireError
-from numalign.core.hints import Hint
-from numalign.core.host import Host, HostState
+from numalign.core.kubelet import host
+from numalign.core.kubelet.admission.admission import Operation, admit, placements
+from numalign.core.kubelet.decisions import Admitted, Broken, Decision, Placement, Rejected
+from numalign.core.kubelet.devices import devices
+from numalign.core.kubelet.host import Host, HostState
+from numalign.core.kubelet.topology.hints import Hint
 from numalign.core.pod import Pod, qos_class
-from numalign.core.sets import bits, format_list
 from numalign.core.settings import Version
-from numalign.wire import cpu_checkpoint, device_checkpoint, device_holdings, memory_checkpoint
+from numalign.core.values.sets import bits, format_list
+from numalign.wire.checkpoints import (
+    cpu as cpu_checkpoint,
+)
+from numalign.wire.checkpoints import (
+    device_holdings,
+)
+from numalign.wire.checkpoints import (
+    devices as device_checkpoint,
+)
+from numalign.wire.checkpoints import (
+    memory as memory_checkpoint,
+)
 
 Outcome = list[tuple[Pod, Decision]]
 

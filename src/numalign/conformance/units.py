@@ -9,16 +9,22 @@ from typing import Any
 from numalign.conformance import reading
 from numalign.conformance.reading import Json
 from numalign.conformance.scenarios import Replay, shown_hint
-from numalign.core import cpu_static, devices
-from numalign.core.admission import PROVIDERS
-from numalign.core.cpu_distribute import Distribution, EndlessLoopError, take_distributed
-from numalign.core.cpu_policy import ALIGN_SOCKET, CpuPolicy
-from numalign.core.cpu_take import NotEnoughCpusError, Strategy, take_packed
-from numalign.core.cpu_topology import CpuPlace, CpuTopology
-from numalign.core.draft import Draft
-from numalign.core.hints import Affinity, Answer, Hint, HintSet, ProviderAnswer
-from numalign.core.merge import Merger, distance_sum, merged_lists, single_node_lists
-from numalign.core.node_search import Distances
+from numalign.core.kubelet.admission.admission import PROVIDERS
+from numalign.core.kubelet.admission.draft import Draft
+from numalign.core.kubelet.cpu import static as cpu_static
+from numalign.core.kubelet.cpu.distribute import Distribution, EndlessLoopError, take_distributed
+from numalign.core.kubelet.cpu.pack import NotEnoughCpusError, Strategy, take_packed
+from numalign.core.kubelet.cpu.policy import ALIGN_SOCKET, CpuPolicy
+from numalign.core.kubelet.cpu.topology import CpuPlace, CpuTopology
+from numalign.core.kubelet.devices import devices
+from numalign.core.kubelet.topology.hints import Affinity, Answer, Hint, HintSet, ProviderAnswer
+from numalign.core.kubelet.topology.merge import (
+    Merger,
+    distance_sum,
+    merged_lists,
+    single_node_lists,
+)
+from numalign.core.kubelet.topology.node_search import Distances
 from numalign.core.pod import (
     NotAnIntegerError,
     exclusive_cpus,
@@ -28,8 +34,8 @@ from numalign.core.pod import (
     pod_requests,
     qos_class,
 )
-from numalign.core.sets import bits, format_list, mask_of, parse_list
 from numalign.core.settings import Fidelity, Settings, Version
+from numalign.core.values.sets import bits, format_list, mask_of, parse_list
 
 
 def compared(ours: object, theirs: object, what: str) -> list[str]:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
-from numalign.core.quantity import Quantity
 from numalign.core.settings import Settings, Version
+from numalign.core.values.quantity import Quantity
 
 Resources = Mapping[str, Quantity]
 

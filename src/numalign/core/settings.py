@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from numalign.core.quantity import Quantity
+from numalign.core.values.quantity import Quantity
 
 
 class Version(StrEnum):

@@ -24,10 +24,10 @@ from numalign.apps.agent.model import AgentPod, RunState
 from numalign.apps.agent.node_view import node_view
 from numalign.apps.agent.port import AgentPort
 from numalign.apps.agent.views import pod_list, pod_view, time_text
-from numalign.core.decisions import Trace
 from numalign.core.errors import NumalignError
-from numalign.core.explain import Explanation
-from numalign.core.rate import TokenBucket
+from numalign.core.explain.explain import Explanation
+from numalign.core.kubelet.decisions import Trace
+from numalign.core.values.token_bucket import TokenBucket
 from numalign.web import log_files
 from numalign.web.answers import ProblemError, Stream, json_answer
 from numalign.web.openapi import document

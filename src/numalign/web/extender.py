@@ -26,7 +26,7 @@ from numalign.web import probes
 from numalign.web.answers import JSON_TYPE, ProblemError, left_alone, problem_answer, told_problem
 from numalign.web.api import Limits
 from numalign.web.server import serve_app, tcp_listener
-from numalign.wire import extender
+from numalign.wire.kubernetes import extender
 
 # A kube-scheduler keeps idle connections for 90 s; who closes first loses a request at times.
 KEEP_ALIVE_SECONDS: Final = 120

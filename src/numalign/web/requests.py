@@ -14,8 +14,8 @@ from starlette.requests import Request
 from numalign.apps.agent.model import AgentPod
 from numalign.core.errors import WireError
 from numalign.web.answers import ProblemError
-from numalign.wire.pod_records import PodRecord
-from numalign.wire.pods import load_all
+from numalign.wire.pods.manifests import load_all
+from numalign.wire.pods.records import PodRecord
 
 NAME_CHARS_MAX: Final = 253
 # A uid becomes part of paths, so less is allowed than Kubernetes does.

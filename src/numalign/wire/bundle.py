@@ -22,12 +22,12 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from numalign.core.devices import Device
 from numalign.core.errors import WireError
-from numalign.core.podresources_view import View
+from numalign.core.kubelet.devices.devices import Device
 from numalign.core.settings import Fidelity, Version
-from numalign.wire import state_files
-from numalign.wire.pod_records import PodRecord
+from numalign.core.views.podresources import View
+from numalign.wire.checkpoints import state_files
+from numalign.wire.pods.records import PodRecord
 
 API_VERSION: Final = "numalign.io/v1"
 KIND: Final = "Capture"

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import httpx
 
-from numalign.adapters.cgroups import CgroupTree
-from numalign.adapters.places import cgroup_parent
+from numalign.adapters.cgroups.tree import CgroupTree
+from numalign.adapters.local.paths import cgroup_parent
 
 WAIT_SECONDS = 30.0
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from numalign.adapters.discovery import discover
+from numalign.adapters.sources.discovery import discover
 from numalign.apps.agent.config import AgentConfig, load
 from numalign.apps.agent.run import setup_of
 from numalign.core.errors import ConfigError
-from numalign.core.node_fit import PODS
-from numalign.core.synthetic import synthetic_machine
+from numalign.core.kubelet.admission.node_fit import PODS
+from numalign.core.machine.synthetic import synthetic_machine
 
 KUBELET = b"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 7\n"
 OURS = "apiVersion: numalign.io/v1\nkind: AgentConfiguration\n"

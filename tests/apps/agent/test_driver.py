@@ -5,15 +5,15 @@ import json
 
 from tests.core.hosts import machine, settings
 
-from numalign.adapters.state_files import StateDirectory
-from numalign.apps.agent.decide_only import DecideOnly
+from numalign.adapters.local.state_files import StateDirectory
 from numalign.apps.agent.driver import Agent
 from numalign.apps.agent.model import AgentSetup, AgentState
-from numalign.core import host as hosts
-from numalign.core import node_fit
+from numalign.apps.agent.runtimes.decide_only import DecideOnly
 from numalign.core.errors import PeerError
-from numalign.core.synthetic import synthetic_machine
-from numalign.wire.pods import load_all
+from numalign.core.kubelet import host as hosts
+from numalign.core.kubelet.admission import node_fit
+from numalign.core.machine.synthetic import synthetic_machine
+from numalign.wire.pods.manifests import load_all
 
 
 class Refusing(DecideOnly):

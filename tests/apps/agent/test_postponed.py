@@ -7,9 +7,9 @@ from tests.core.hosts import machine, settings
 from numalign.apps.agent import events as ev
 from numalign.apps.agent.model import AgentSetup, AgentState, Phase, RunState
 from numalign.apps.agent.step import step
-from numalign.core import host as hosts
-from numalign.core import node_fit
-from numalign.wire.pod_records import ContainerRecord, Metadata, PodRecord, PodSpec
+from numalign.core.kubelet import host as hosts
+from numalign.core.kubelet.admission import node_fit
+from numalign.wire.pods.records import ContainerRecord, Metadata, PodRecord, PodSpec
 
 
 class Host:

@@ -5,7 +5,7 @@ import pytest
 from numalign.apps.agent.model import AgentPod, ContainerStatus, Phase, RunState
 from numalign.apps.agent.saved import dump, load
 from numalign.core.errors import CorruptCheckpointError
-from numalign.wire.pods import core_pod, load_all
+from numalign.wire.pods.manifests import core_pod, load_all
 
 MANIFEST = b"""
 kind: Pod

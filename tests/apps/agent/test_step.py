@@ -8,12 +8,12 @@ from numalign.apps.agent import events as ev
 from numalign.apps.agent.model import AgentSetup, AgentState, Phase, RunState
 from numalign.apps.agent.recovery import Ended, recovered
 from numalign.apps.agent.step import step
-from numalign.core import host as hosts
-from numalign.core import node_fit
-from numalign.core.device_allocation import Allocation, DeviceNode
-from numalign.core.devices import Device
-from numalign.core.sets import parse_list
-from numalign.wire.pod_records import ContainerRecord, Metadata, PodRecord, PodSpec, Resources
+from numalign.core.kubelet import host as hosts
+from numalign.core.kubelet.admission import node_fit
+from numalign.core.kubelet.devices.devices import Device
+from numalign.core.kubelet.devices.plugin_answer import Allocation, DeviceNode
+from numalign.core.values.sets import parse_list
+from numalign.wire.pods.records import ContainerRecord, Metadata, PodRecord, PodSpec, Resources
 
 
 class Host:

@@ -11,13 +11,13 @@ from numalign.apps.agent import events as ev
 from numalign.apps.agent.metrics import AgentMetrics
 from numalign.apps.agent.node_view import node_view
 from numalign.apps.agent.views import explained, notes_of, pod_list, pod_view, time_text
-from numalign.core.decisions import Trace
-from numalign.core.device_allocation import Allocation, Mount
-from numalign.core.explain import Case
+from numalign.core.explain.explain import Case
+from numalign.core.kubelet.decisions import Trace
+from numalign.core.kubelet.devices.plugin_answer import Allocation, Mount
 from numalign.core.pod import Pod
-from numalign.core.sets import parse_list
 from numalign.core.settings import Version
-from numalign.wire.pods import load_all
+from numalign.core.values.sets import parse_list
+from numalign.wire.pods.manifests import load_all
 
 
 def record_of(value):

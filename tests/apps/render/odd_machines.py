@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from numalign.core.machine import (
+from numalign.core.machine.machine import (
     Cache,
     CacheKind,
     Cpu,
@@ -19,7 +19,7 @@ from numalign.core.machine import (
     PciDevice,
     validate,
 )
-from numalign.core.sets import CpuSet
+from numalign.core.values.sets import CpuSet
 
 NAMES = st.one_of(
     st.sampled_from(["", "eth0", "<script>&\"'", "]]>", "\x1b[31mred", "a" * 300, "ключ\u0000"]),

@@ -5,12 +5,12 @@ import re
 
 import pytest
 from tests.core.hosts import container, machine, pod, settings
-from tests.core.situations import gpus, situation
+from tests.core.snapshots import gpus, situation
 
-from numalign.apps import explaining
 from numalign.apps.render.explanation import render
 from numalign.apps.render.text import Tone, plain
-from numalign.core.explain import asked
+from numalign.apps.snapshots import explaining
+from numalign.core.explain.explain import asked
 
 GPU = "example.com/gpu"
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from tests.apps.render.odd_machines import machines
 
 from numalign.apps.render import html
-from numalign.core.examples import EXAMPLES
+from numalign.core.machine.examples.catalogue import EXAMPLES
 
 VOID = {"meta", "wbr", "rect"}
 

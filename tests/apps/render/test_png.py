@@ -7,7 +7,7 @@ import zlib
 import pytest
 
 from numalign.apps.render import png, svg
-from numalign.core.examples import EXAMPLES
+from numalign.core.machine.examples.catalogue import EXAMPLES
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 

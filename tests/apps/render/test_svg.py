@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from tests.apps.render.odd_machines import machines
 
 from numalign.apps.render import svg
-from numalign.apps.render.looks import DARK, LIGHT, heat_colour
-from numalign.core.blueprint import Blueprint, build, with_distances, with_memory_nodes
-from numalign.core.examples import EXAMPLES
-from numalign.core.machine import Machine
-from numalign.core.textwidth import text_width
+from numalign.apps.render.drawing.textwidth import text_width
+from numalign.apps.render.theme import DARK, LIGHT, heat_colour
+from numalign.core.machine.blueprint import Blueprint, build, with_distances, with_memory_nodes
+from numalign.core.machine.examples.catalogue import EXAMPLES
+from numalign.core.machine.machine import Machine
 
 SPACE = "{http://www.w3.org/2000/svg}"
 ALLOWED = {SPACE + tag for tag in ("svg", "title", "style", "rect", "text")}

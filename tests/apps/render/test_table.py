@@ -7,8 +7,8 @@ from tests.apps.render.odd_machines import machines
 from numalign.apps.render import table
 from numalign.apps.render.columns import columns
 from numalign.apps.render.text import plain
-from numalign.core.blueprint import Blueprint, build
-from numalign.core.examples import EXAMPLES
+from numalign.core.machine.blueprint import Blueprint, build
+from numalign.core.machine.examples.catalogue import EXAMPLES
 
 
 def rows(name: str, width: int = 100) -> list[str]:

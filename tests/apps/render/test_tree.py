@@ -2,20 +2,20 @@
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
+from tests import paths
 from tests.apps.render.odd_machines import machines
 
 from numalign.apps.render import tree
 from numalign.apps.render.text import Tone, plain
-from numalign.core.blueprint import Blueprint, build
-from numalign.core.examples import EXAMPLES
-from numalign.core.machine import Machine
-from numalign.core.sets import CpuSet, parse_list
+from numalign.core.machine.blueprint import Blueprint, build
+from numalign.core.machine.examples.catalogue import EXAMPLES
+from numalign.core.machine.machine import Machine
+from numalign.core.values.sets import CpuSet, parse_list
 
-GOLDEN = sorted(Path(__file__).parents[2].joinpath("golden", "tree").glob("*.txt"))
+GOLDEN = sorted((paths.GOLDEN / "tree").glob("*.txt"))
 
 
 def text(machine: Machine, **options) -> str:

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from numalign.core.cluster.constraints import HostFacts
-from numalign.core.cluster.refusals import Refusal
-from numalign.core.cluster.zones import HostTopology
+from numalign.core.cluster.publish.zones import HostTopology
+from numalign.core.cluster.scheduling.constraints import HostFacts
+from numalign.core.cluster.scheduling.refusals import Refusal
 from numalign.core.pod import Pod
 
 

@@ -8,12 +8,12 @@ import pytest
 from structlog.testing import capture_logs
 from tests.cluster.fleet import FleetHost, HostPlan
 
-from numalign.adapters.kubernetes import ApiServer
+from numalign.adapters.kubernetes.api_server import ApiServer
 from numalign.apps.scheduler.driver import DriverOptions, Scheduler
 from numalign.apps.scheduler.model import State
-from numalign.core.cluster.cluster import Cluster
-from numalign.wire import nrt
-from numalign.wire.scheduling import pod_of
+from numalign.core.cluster.scheduling.fleet import Cluster
+from numalign.wire.kubernetes import nrt
+from numalign.wire.kubernetes.scheduling import pod_of
 
 PLAN = HostPlan("w1", "1s:2n:4c:1t,mem=8Gi")
 TWO_MEGABYTES = "1:" + "A" * (2 << 20)

@@ -24,11 +24,11 @@ from numalign.apps.scheduler.events import (
 )
 from numalign.apps.scheduler.model import State
 from numalign.apps.scheduler.step import step
-from numalign.core.cluster.constraints import Demand, HostFacts
-from numalign.core.cluster.zones import HostTopology
+from numalign.core.cluster.publish.zones import HostTopology
+from numalign.core.cluster.scheduling.constraints import Demand, HostFacts
 from numalign.core.pod import Container, Pod
-from numalign.core.quantity import Quantity
-from numalign.wire.scheduling import ClusterPod
+from numalign.core.values.quantity import Quantity
+from numalign.wire.kubernetes.scheduling import ClusterPod
 
 ROOM = {"cpu": 8000, "memory": 8 << 30, "pods": 110}
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from numalign import __version__
-from numalign.adapters.machine_yaml import to_json
 from numalign.apps.agent.model import AgentSetup, AgentState
-from numalign.core.devices import DeviceResource
 from numalign.core.errors import ConfigError
-from numalign.core.machine import Machine
-from numalign.core.node_fit import PODS
-from numalign.wire import bundle, state_files
+from numalign.core.kubelet.admission.node_fit import PODS
+from numalign.core.kubelet.devices.devices import DeviceResource
+from numalign.core.machine.machine import Machine
+from numalign.wire import bundle
 from numalign.wire.bundle import About, Bundle, DeviceRecord
-from numalign.wire.kubelet_document import document_of
-from numalign.wire.pod_records import PodRecord
-from numalign.wire.running_pods import reduced
+from numalign.wire.checkpoints import state_files
+from numalign.wire.kubelet.document import document_of
+from numalign.wire.machine.machine_yaml import to_json
+from numalign.wire.pods.records import PodRecord
+from numalign.wire.pods.running import reduced
 
 
 def captured(setup: AgentSetup, state: AgentState, machine: Machine, created_at: str) -> Bundle:

@@ -26,13 +26,14 @@ from typing import Final
 
 import msgspec
 
-from numalign.core import resource_names
-from numalign.core.devices import Device
 from numalign.core.errors import ConfigError, WireError
-from numalign.core.machine import DeviceKind, Machine
+from numalign.core.kubelet.devices.devices import Device
+from numalign.core.machine.machine import DeviceKind, Machine
 from numalign.core.settings import Fidelity, Version
-from numalign.wire import kubelet_config, plain_yaml
-from numalign.wire.kubelet_config import KubeletConfig
+from numalign.core.values import resource_names
+from numalign.wire import yaml as plain_yaml
+from numalign.wire.kubelet import config as kubelet_config
+from numalign.wire.kubelet.config import KubeletConfig
 
 API_VERSION: Final = "numalign.io/v1"
 KIND: Final = "AgentConfiguration"

@@ -26,7 +26,7 @@ from typing import Final
 
 import structlog
 
-from numalign.adapters.state_files import StateDirectory
+from numalign.adapters.local.state_files import StateDirectory
 from numalign.apps.agent import lifecycle, saved
 from numalign.apps.agent.events import (
     AllocateDevices,
@@ -58,17 +58,17 @@ from numalign.apps.agent.model import (
     placed_cpus,
     placed_nodes,
 )
-from numalign.apps.agent.neighbours import Asked, Plugins, Runtime, unheard
+from numalign.apps.agent.runtimes.protocols import Asked, Plugins, Runtime, unheard
 from numalign.apps.agent.step import step
 from numalign.apps.agent.views import decision_view, explained
-from numalign.core.decisions import Trace
-from numalign.core.device_allocation import Allocation, merged
 from numalign.core.errors import PeerError, PostponedError
-from numalign.core.explain import Explanation
-from numalign.core.host import HostState
-from numalign.core.machine import Machine
-from numalign.wire import state_files
-from numalign.wire.pod_records import PodRecord
+from numalign.core.explain.explain import Explanation
+from numalign.core.kubelet.decisions import Trace
+from numalign.core.kubelet.devices.plugin_answer import Allocation, merged
+from numalign.core.kubelet.host import HostState
+from numalign.core.machine.machine import Machine
+from numalign.wire.checkpoints import state_files
+from numalign.wire.pods.records import PodRecord
 
 EVENTS_WAITING_MAX: Final = 20_000
 EVENTS_AT_ONCE_MAX: Final = 64  # decided one by one, saved together

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from numalign.core.device_allocation import Allocation
-from numalign.core.devices import Device
-from numalign.wire.pod_records import PodRecord
+from numalign.core.kubelet.devices.devices import Device
+from numalign.core.kubelet.devices.plugin_answer import Allocation
+from numalign.wire.pods.records import PodRecord
 
 # Events.
 

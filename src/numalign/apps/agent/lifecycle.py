@@ -34,8 +34,8 @@ from numalign.apps.agent.model import (
     placed_cpus,
     placed_nodes,
 )
-from numalign.core import host
-from numalign.core.host import HostState
+from numalign.core.kubelet import host
+from numalign.core.kubelet.host import HostState
 from numalign.core.pod import Container, Pod
 
 Next = tuple[AgentState, list[Effect]]

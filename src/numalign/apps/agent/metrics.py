@@ -25,9 +25,9 @@ from prometheus_client.registry import Collector
 
 from numalign.apps.agent.events import Note
 from numalign.apps.agent.model import AgentSetup, AgentState, Phase
-from numalign.core.admission import CPU_MANAGER, MEMORY_MANAGER
-from numalign.core.cpu_policy import FULL_CORES
-from numalign.core.decisions import AllocateStep, MergeStep, Reason, Trace
+from numalign.core.kubelet.admission.admission import CPU_MANAGER, MEMORY_MANAGER
+from numalign.core.kubelet.cpu.policy import FULL_CORES
+from numalign.core.kubelet.decisions import AllocateStep, MergeStep, Reason, Trace
 from numalign.core.pod import (
     Container,
     Pod,

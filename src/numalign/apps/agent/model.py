@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from numalign.core.cgroup_values import mems_of
-from numalign.core.device_allocation import Allocation
-from numalign.core.devices import Device
-from numalign.core.host import Host, HostState
+from numalign.core.kubelet.cgroup_limits import mems_of
+from numalign.core.kubelet.devices.devices import Device
+from numalign.core.kubelet.devices.plugin_answer import Allocation
+from numalign.core.kubelet.host import Host, HostState
 from numalign.core.pod import Container, Pod
-from numalign.wire.kubelet_config import KubeletConfig
-from numalign.wire.pod_records import PodRecord
+from numalign.wire.kubelet.config import KubeletConfig
+from numalign.wire.pods.records import PodRecord
 
 
 class Phase(StrEnum):

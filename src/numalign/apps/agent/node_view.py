@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from numalign.apps.agent.model import AgentSetup, AgentState, sits_on
-from numalign.core import shapes
-from numalign.core.devices import DeviceResource
-from numalign.core.host import Host
-from numalign.core.machine import Machine, NumaNode
-from numalign.core.quantity import Quantity
-from numalign.core.sets import format_list
-from numalign.core.state import CpuState, MemoryState
+from numalign.core.kubelet.devices.devices import DeviceResource
+from numalign.core.kubelet.host import Host
+from numalign.core.kubelet.state import CpuState, MemoryState
+from numalign.core.machine.machine import Machine, NumaNode
+from numalign.core.values.quantity import Quantity
+from numalign.core.values.sets import format_list
+from numalign.core.what_if import largest_fit
 
 View = dict[str, Any]
 Amounts = Mapping[str, int]
@@ -24,8 +24,8 @@ Amounts = Mapping[str, int]
 
 def node_view(setup: AgentSetup, state: AgentState, machine: Machine) -> View:
     """Everything about the host, ready for JSON."""
-    totals, used = _totals(setup, state), shapes.used(setup.host, state.host)
-    left = shapes.left(setup.host, state.host, setup.totals)
+    totals, used = _totals(setup, state), largest_fit.used(setup.host, state.host)
+    left = largest_fit.left(setup.host, state.host, setup.totals)
     return {
         "machine": _machine(machine),
         "settings": _settings(setup.host),
@@ -227,7 +227,7 @@ def _devices(state: AgentState, resource: str) -> list[View]:
 
 def _largest(setup: AgentSetup, state: AgentState, node: int, left: Amounts) -> View:
     """The largest container with CPUs and memory of its own that this node alone can hold."""
-    shape = shapes.room(setup.host, state.host, 1 << node, left)
+    shape = largest_fit.room(setup.host, state.host, 1 << node, left)
     return {
         "node": node,
         "cpus": shape.cpus,

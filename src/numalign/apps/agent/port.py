@@ -8,8 +8,8 @@ from typing import Protocol
 
 from numalign.apps.agent.events import Answer, Note
 from numalign.apps.agent.model import AgentSetup, AgentState
-from numalign.core.machine import Machine
-from numalign.wire.pod_records import PodRecord
+from numalign.core.machine.machine import Machine
+from numalign.wire.pods.records import PodRecord
 
 
 class AgentPort(Protocol):

@@ -15,11 +15,11 @@ from numalign.apps.agent.model import (
     RunState,
     waiting,
 )
-from numalign.core import host
-from numalign.core.admission import admit
-from numalign.core.devices import SavedDevices
-from numalign.core.situation import refusal
-from numalign.core.state import CpuState, MemoryState
+from numalign.core.kubelet import host
+from numalign.core.kubelet.admission.admission import admit
+from numalign.core.kubelet.admission.verdict import refusal
+from numalign.core.kubelet.devices.devices import SavedDevices
+from numalign.core.kubelet.state import CpuState, MemoryState
 
 LOST_CODE = 137  # the process is gone and nobody saw how: as after a kill
 LOST_TEXT = "it ended while the agent was away"

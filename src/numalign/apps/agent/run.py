@@ -13,19 +13,18 @@ from typing import Any, Final, TypedDict
 
 import structlog
 
-from numalign.adapters import discovery, places
-from numalign.adapters.cgroups import CgroupTree, mount_points
-from numalign.adapters.cri_runtime import OOM_KILLED, CriRuntime
-from numalign.adapters.device_plugins import DevicePlugins
-from numalign.adapters.manifests import ManifestDirectory
-from numalign.adapters.plugin_watcher import PluginWatcher
-from numalign.adapters.podresources import PodResources
-from numalign.adapters.processes import Exited, ProcessRuntime
-from numalign.adapters.state_files import StateDirectory
-from numalign.apps.agent import processes, saved
+from numalign.adapters.cgroups.tree import CgroupTree, mount_points
+from numalign.adapters.cri.runtime import OOM_KILLED, CriRuntime
+from numalign.adapters.grpc.device_plugins import DevicePlugins
+from numalign.adapters.grpc.plugin_watcher import PluginWatcher
+from numalign.adapters.grpc.podresources import PodResources
+from numalign.adapters.local import paths
+from numalign.adapters.local.manifests import ManifestDirectory
+from numalign.adapters.local.state_files import StateDirectory
+from numalign.adapters.processes.runtime import Exited, ProcessRuntime
+from numalign.adapters.sources import discovery
+from numalign.apps.agent import saved
 from numalign.apps.agent.config import PODS_MAX, AgentConfig, load
-from numalign.apps.agent.containers import Containers, connected
-from numalign.apps.agent.decide_only import DecideOnly
 from numalign.apps.agent.driver import Agent
 from numalign.apps.agent.events import (
     ContainerExited,
@@ -37,14 +36,19 @@ from numalign.apps.agent.events import (
     SourcesReady,
 )
 from numalign.apps.agent.model import AgentPod, AgentSetup, AgentState, DeviceKey
-from numalign.apps.agent.neighbours import Runtime
 from numalign.apps.agent.recovery import Ended, recovered
+from numalign.apps.agent.runtimes import processes
+from numalign.apps.agent.runtimes.containers import Containers, connected
+from numalign.apps.agent.runtimes.decide_only import DecideOnly
+from numalign.apps.agent.runtimes.protocols import Runtime
 from numalign.apps.agent.step import step
-from numalign.core import host as hosts
-from numalign.core import node_fit
-from numalign.core.cgroup_values import QuotaRule
-from numalign.core.device_allocation import Allocation
-from numalign.core.device_events import (
+from numalign.core.errors import ConfigError, CorruptCheckpointError, PeerError, WireError
+from numalign.core.kubelet import host as hosts
+from numalign.core.kubelet.admission import node_fit
+from numalign.core.kubelet.cgroup_limits import QuotaRule
+from numalign.core.kubelet.devices.devices import Held, SavedDevices
+from numalign.core.kubelet.devices.plugin_answer import Allocation
+from numalign.core.kubelet.devices.plugin_events import (
     PluginEvent,
     PluginForgotten,
     PluginGone,
@@ -52,21 +56,25 @@ from numalign.core.device_events import (
     PluginReported,
     RegistrationRefused,
 )
-from numalign.core.devices import Held, SavedDevices
-from numalign.core.errors import ConfigError, CorruptCheckpointError, PeerError, WireError
-from numalign.core.machine import Machine
-from numalign.core.machine_info import machine_info
-from numalign.core.podresources_view import snapshot
-from numalign.core.state import CpuState, MemoryState
-from numalign.wire import (
-    cpu_checkpoint,
-    device_checkpoint,
-    device_holdings,
-    device_plugin,
-    memory_checkpoint,
+from numalign.core.kubelet.state import CpuState, MemoryState
+from numalign.core.machine.kubelet_view import machine_info
+from numalign.core.machine.machine import Machine
+from numalign.core.views.podresources import snapshot
+from numalign.wire.checkpoints import (
+    cpu as cpu_checkpoint,
 )
-from numalign.wire.host_settings import default_config, host_settings
-from numalign.wire.kubelet_config import KubeletConfig
+from numalign.wire.checkpoints import (
+    device_holdings,
+)
+from numalign.wire.checkpoints import (
+    devices as device_checkpoint,
+)
+from numalign.wire.checkpoints import (
+    memory as memory_checkpoint,
+)
+from numalign.wire.grpc import device_plugin
+from numalign.wire.kubelet.config import KubeletConfig
+from numalign.wire.kubelet.host_settings import default_config, host_settings
 
 MANIFEST_SECONDS: Final = 1.0
 KNOWN_PODS_MAX: Final = 1_000  # active and ended ones together
@@ -245,7 +253,7 @@ def _cgroups(options: Options, config: AgentConfig) -> CgroupTree | None:
     if os.geteuid() != 0:
         return None
     mountinfo = Path("/proc/self/mountinfo").read_text()
-    parent = config.cgroup_parent or places.cgroup_parent(options.state_dir)
+    parent = config.cgroup_parent or paths.cgroup_parent(options.state_dir)
     tree = CgroupTree.detect(options.cgroup_root, mountinfo, parent)
     tree.take()
     return tree

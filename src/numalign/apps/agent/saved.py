@@ -15,9 +15,9 @@ import msgspec
 
 from numalign.apps.agent.model import AgentPod, ContainerStatus, Phase
 from numalign.core.errors import CorruptCheckpointError
-from numalign.wire import state_files
-from numalign.wire.pod_records import PodRecord
-from numalign.wire.pods import core_pod
+from numalign.wire.checkpoints import state_files
+from numalign.wire.pods.manifests import core_pod
+from numalign.wire.pods.records import PodRecord
 
 FILE_NAME: Final = "pods.json"
 STATE_FILES: Final = (*state_files.PLACES.values(), FILE_NAME)

@@ -41,14 +41,15 @@ from numalign.apps.agent.model import (
     Phase,
     waiting,
 )
-from numalign.core import devices, host
-from numalign.core.decisions import Trace
-from numalign.core.device_allocation import parts_for_containers
-from numalign.core.explain import Case
-from numalign.core.host import HostState
+from numalign.core.explain.explain import Case
+from numalign.core.kubelet import host
+from numalign.core.kubelet.admission.verdict import refusal, verdict_on
+from numalign.core.kubelet.decisions import Trace
+from numalign.core.kubelet.devices import devices
+from numalign.core.kubelet.devices.plugin_answer import parts_for_containers
+from numalign.core.kubelet.host import HostState
 from numalign.core.pod import Pod
-from numalign.core.situation import refusal, verdict_on
-from numalign.wire.pods import core_pod
+from numalign.wire.pods.manifests import core_pod
 
 Next = tuple[AgentState, list[Effect]]
 

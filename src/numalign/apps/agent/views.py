@@ -24,16 +24,16 @@ from numalign.apps.agent.model import (
     RunState,
     sits_on,
 )
-from numalign.core import explain_view
-from numalign.core.decisions import Trace
-from numalign.core.device_allocation import parts_for_containers
-from numalign.core.explain import Case, Explanation, explain
+from numalign.core.explain.explain import Case, Explanation, explain
+from numalign.core.kubelet.decisions import Trace
+from numalign.core.kubelet.devices.plugin_answer import parts_for_containers
+from numalign.core.kubelet.state import Block
 from numalign.core.pod import Container, qos_class
-from numalign.core.sets import format_list
-from numalign.core.state import Block
-from numalign.core.trace_view import as_data as trace_data
-from numalign.core.trace_view import hint_data
-from numalign.wire.pod_records import ContainerRecord
+from numalign.core.values.sets import format_list
+from numalign.core.views import explanation as explain_view
+from numalign.core.views.trace import as_data as trace_data
+from numalign.core.views.trace import hint_data
+from numalign.wire.pods.records import ContainerRecord
 
 View = dict[str, Any]
 

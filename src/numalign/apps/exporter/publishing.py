@@ -6,12 +6,12 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from numalign.adapters.kubernetes import ApiServer
-from numalign.core.cluster.zones import HostTopology
+from numalign.adapters.kubernetes.api_server import ApiServer
+from numalign.core.cluster.publish.zones import HostTopology
 from numalign.core.errors import ApiError, PeerError
 from numalign.core.settings import Version
-from numalign.wire import nrt
-from numalign.wire.kube_api import HOSTS, NRTS, head_of
+from numalign.wire.kubernetes import nrt
+from numalign.wire.kubernetes.api import HOSTS, NRTS, head_of
 
 MANAGER: Final = "numalign-exporter"
 Outcome = Literal["written", "unchanged"]

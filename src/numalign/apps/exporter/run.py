@@ -11,17 +11,17 @@ from typing import Final
 
 import structlog
 
-from numalign.adapters.kubernetes import ApiServer, Backoff, Changed, Gone, Listed
-from numalign.adapters.state_changes import StateChanges
+from numalign.adapters.kubernetes.api_server import ApiServer, Backoff, Changed, Gone, Listed
+from numalign.adapters.local.state_changes import StateChanges
 from numalign.apps.exporter.metrics import ExporterMetrics
 from numalign.apps.exporter.publishing import Publisher
 from numalign.apps.exporter.scanning import Scanner
-from numalign.core.cluster.export import Key, KnownPod, exported, unknown_pods
-from numalign.core.cluster.zones import HostTopology
+from numalign.core.cluster.publish.export import Key, KnownPod, exported, unknown_pods
+from numalign.core.cluster.publish.zones import HostTopology
 from numalign.core.errors import ApiError, NumalignError, PeerError
-from numalign.wire import nrt
-from numalign.wire.known_pods import known_pod
-from numalign.wire.kube_api import PODS
+from numalign.wire.kubernetes import nrt
+from numalign.wire.kubernetes.api import PODS
+from numalign.wire.kubernetes.known_pods import known_pod
 
 STATE_SECONDS: Final = 1.0  # how often the state files are looked at
 TOGETHER_SECONDS: Final = 0.2  # changes within this time are published together

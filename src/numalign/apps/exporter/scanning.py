@@ -10,23 +10,30 @@ from typing import Final
 
 import structlog
 
-from numalign.adapters import discovery, podresources_client
-from numalign.adapters.state_files import StateDirectory
-from numalign.core.cluster.export import HostReport, Key, KnownPod
-from numalign.core.devices import SavedDevices
+from numalign.adapters.grpc import podresources_client
+from numalign.adapters.local.state_files import StateDirectory
+from numalign.adapters.sources import discovery
+from numalign.core.cluster.publish.export import HostReport, Key, KnownPod
 from numalign.core.errors import ConfigError, NumalignError
-from numalign.core.machine import Machine
-from numalign.core.machine_info import MachineInfo, machine_info
+from numalign.core.kubelet.devices.devices import SavedDevices
+from numalign.core.kubelet.state import CpuState, MemoryState
+from numalign.core.machine.kubelet_view import MachineInfo, machine_info
+from numalign.core.machine.machine import Machine
 from numalign.core.settings import Settings, Version
-from numalign.core.state import CpuState, MemoryState
-from numalign.wire import (
-    cpu_checkpoint,
-    device_checkpoint,
-    device_holdings,
-    kubelet_config,
-    memory_checkpoint,
+from numalign.wire.checkpoints import (
+    cpu as cpu_checkpoint,
 )
-from numalign.wire.host_settings import host_settings
+from numalign.wire.checkpoints import (
+    device_holdings,
+)
+from numalign.wire.checkpoints import (
+    devices as device_checkpoint,
+)
+from numalign.wire.checkpoints import (
+    memory as memory_checkpoint,
+)
+from numalign.wire.kubelet import config as kubelet_config
+from numalign.wire.kubelet.host_settings import host_settings
 
 CONFIG_BYTES_MAX: Final = 1 << 20
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import structlog
 
-from numalign.adapters.kubernetes import (
+from numalign.adapters.kubernetes.api_server import (
     ApiServer,
     Changed,
     Gone,
@@ -20,7 +20,7 @@ from numalign.adapters.kubernetes import (
     Unreadable,
     merged,
 )
-from numalign.adapters.lease import Election
+from numalign.adapters.kubernetes.lease import Election
 from numalign.apps.redeploy.metrics import RedeployMetrics
 from numalign.core.cluster.redeploy import (
     DeletePod,
@@ -43,13 +43,8 @@ from numalign.core.cluster.redeploy import (
     step,
 )
 from numalign.core.errors import ApiError
-from numalign.wire.kube_api import EVENTS, HOSTS, PODS, event_body, head_of
-from numalign.wire.redeploy_pods import (
-    WatchedPod,
-    gate_patch,
-    recreated,
-    watched_pod,
-)
+from numalign.wire.kubernetes.api import EVENTS, HOSTS, PODS, event_body, head_of
+from numalign.wire.kubernetes.redeploy_pods import WatchedPod, gate_patch, recreated, watched_pod
 
 TICK_SECONDS: Final = 1.0
 EFFECTS_MAX: Final = 8  # at the same time

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from numalign.apps.render.columns import columns
 from numalign.apps.render.text import Line, Span, Tone, line, printable, wrap
-from numalign.core.sets import format_list, mask_of, parse_list
-from numalign.core.sizes import human
+from numalign.core.values.sets import format_list, mask_of, parse_list
+from numalign.core.values.sizes import human
 
 CELLS_MAX: Final = 64  # CPUs of a node that are drawn one by one
 _BAR: Final = 10  # cells of a memory bar

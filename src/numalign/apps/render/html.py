@@ -10,11 +10,11 @@ from html import escape
 from typing import Final
 
 from numalign.apps.render import svg, table
-from numalign.apps.render.looks import DARK, INK_DARK, heat_colour, heat_ink, rules
-from numalign.core import distances, words
-from numalign.core.distances import DistanceGroups
-from numalign.core.machine import Machine
-from numalign.core.picture_footer import shades
+from numalign.apps.render.drawing.footer import shades
+from numalign.apps.render.theme import DARK, INK_DARK, heat_colour, heat_ink, rules
+from numalign.core.machine import distances, labels
+from numalign.core.machine.distances import DistanceGroups
+from numalign.core.machine.machine import Machine
 
 _STYLE: Final = """
 :root { color-scheme: light dark; --ink: #1d2733; --soft: #5b6775; --line: #d3d9e0;
@@ -46,7 +46,7 @@ def render(machine: Machine) -> str:
     """The page as HTML text."""
     parts = [
         f"<h1>{escape(machine.name)}</h1>",
-        f'<p class="soft">{escape(words.shape(machine))}</p>',
+        f'<p class="soft">{escape(labels.shape(machine))}</p>',
         f'<div class="picture">{svg.render(machine)}</div>',
         "<h2>NUMA nodes</h2>",
         _table(table.node_head(machine), table.node_rows(machine)),

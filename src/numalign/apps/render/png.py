@@ -12,7 +12,7 @@ from typing import Final
 
 from numalign.apps.render import svg
 from numalign.core.errors import ConfigError
-from numalign.core.machine import Machine
+from numalign.core.machine.machine import Machine
 
 SCALE: Final = 2  # pixels for each unit of the SVG, so that small text is sharp
 _FONT_PACKAGE: Final = "ttf_opensans"

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Final
 from xml.sax.saxutils import escape
 
-from numalign.apps.render.looks import INK, LIGHT, RADII, RADIUS, heat_colour, heat_ink, rules
-from numalign.core.machine import Machine
-from numalign.core.panels import Box, Label
-from numalign.core.picture import picture
+from numalign.apps.render.drawing.boxes import Box, Label
+from numalign.apps.render.drawing.picture import picture
+from numalign.apps.render.theme import INK, LIGHT, RADII, RADIUS, heat_colour, heat_ink, rules
+from numalign.core.machine.machine import Machine
 
 FONTS: Final = "'Open Sans','Segoe UI',Roboto,'Helvetica Neue',Arial,'DejaVu Sans',sans-serif"
 

@@ -6,11 +6,11 @@ from typing import Final
 
 from numalign.apps.render.columns import columns
 from numalign.apps.render.text import Line, Span, Tone, line, wrap
-from numalign.core import distances, words
-from numalign.core.distances import DistanceGroups
-from numalign.core.machine import Machine, NumaNode
-from numalign.core.nesting import last_level
-from numalign.core.sets import NodeSet
+from numalign.core.machine import distances, labels
+from numalign.core.machine.distances import DistanceGroups
+from numalign.core.machine.machine import Machine, NumaNode
+from numalign.core.machine.nesting import last_level
+from numalign.core.values.sets import NodeSet
 
 NODE_HEAD: Final = ("NODE", "SOCKET", "CPUS", "CORES", "L3", "MEMORY", "HUGE PAGES", "DEVICES")
 _NUMBERS: Final = (0, 1, 3, 4, 5)
@@ -19,7 +19,7 @@ _WRAPPED: Final = (2, 6, 7)
 
 def render(machine: Machine, *, width: int = 100) -> list[Line]:
     """The table of nodes and the distance matrix as lines."""
-    title = (Span(machine.name, Tone.TITLE), Span(f": {words.shape(machine)}"))
+    title = (Span(machine.name, Tone.TITLE), Span(f": {labels.shape(machine)}"))
     rows = node_rows(machine)
     lines = [*wrap(title, width, later="  "), line("")]
     head = node_head(machine)
@@ -42,7 +42,7 @@ def node_rows(machine: Machine) -> list[tuple[str, ...]]:
     """One row for each NUMA node, and one more for what is at none."""
     rows = [_node_row(machine, node) for node in machine.nodes]
     loose = [cpu.id for cpu in machine.cpus if cpu.node is None]
-    devices = words.device_counts(machine.devices_on(None))
+    devices = labels.device_counts(machine.devices_on(None))
     if loose or devices:
         cpus = ",".join(map(str, loose)) or "-"
         rows.append(("none", "-", cpus, "-", "-", "-", "-", devices or "-"))
@@ -59,9 +59,9 @@ def _node_row(machine: Machine, node: NumaNode) -> tuple[str, ...]:
         str(node.cpus) or "-",
         str(len({cpu.core for cpu in cpus})),
         str(sum(1 for cache in caches if cache.cpus & node.cpus)),
-        words.memory(node).removeprefix("no memory") or "0",
-        words.huge_pages(node.hugepages) or "-",
-        words.device_counts(machine.devices_on(node.id)) or "-",
+        labels.memory(node).removeprefix("no memory") or "0",
+        labels.huge_pages(node.hugepages) or "-",
+        labels.device_counts(machine.devices_on(node.id)) or "-",
     )
 
 

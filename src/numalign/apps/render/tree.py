@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from numalign.apps.render.text import Line, Span, Tone, wrap
-from numalign.core import distances, words
-from numalign.core.machine import DeviceKind, Machine, NumaNode, PciDevice
-from numalign.core.nesting import CachePart, DiePart, Nesting, NodePart, SocketPart, nest
-from numalign.core.sets import NodeSet
-from numalign.core.sizes import counted
+from numalign.core.machine import distances, labels
+from numalign.core.machine.machine import DeviceKind, Machine, NumaNode, PciDevice
+from numalign.core.machine.nesting import CachePart, DiePart, Nesting, NodePart, SocketPart, nest
+from numalign.core.values.sets import NodeSet
+from numalign.core.values.sizes import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ def render(machine: Machine, *, full: bool = False, width: int = 100) -> list[Li
 
 
 def _title(machine: Machine) -> list[Span]:
-    spans = [Span(machine.name, Tone.TITLE), Span(f": {words.shape(machine)}")]
-    private = words.private_caches(machine)
+    spans = [Span(machine.name, Tone.TITLE), Span(f": {labels.shape(machine)}")]
+    private = labels.private_caches(machine)
     return [*spans, Span(f"; each core {private}", Tone.DIM)] if private else spans
 
 
@@ -80,7 +80,7 @@ class _Writer:
         cores = sum(node.cores for node in part.nodes)
         counts = f": {counted(cores, 'core')}, {counted(len(part.cpus), 'CPU')}"
         caches = [
-            Item((Span(words.cache(c), Tone.CACHE), Span(f" for {self.served(c.cpus.mask)}")))
+            Item((Span(labels.cache(c), Tone.CACHE), Span(f" for {self.served(c.cpus.mask)}")))
             for c in part.shared_caches
         ]
         below = [item for die in part.dies for item in self.die(die)]
@@ -90,7 +90,7 @@ class _Writer:
 
     def served(self, cpu_mask: int) -> str:
         served = (n.id for n in self.machine.nodes if n.cpus.mask & cpu_mask)
-        return words.nodes(NodeSet.of(served))
+        return labels.nodes(NodeSet.of(served))
 
     def die(self, part: DiePart) -> list[Item]:
         nodes = [self.node(node) for node in part.nodes]
@@ -110,8 +110,8 @@ class _Writer:
         return Item(tuple(spans), tuple(below))
 
     def memory(self, node: NumaNode, *, distance: bool = True) -> list[Span]:
-        pages = words.huge_pages(node.hugepages)
-        text = f"{words.memory(node)}, huge pages {pages}" if pages else words.memory(node)
+        pages = labels.huge_pages(node.hugepages)
+        text = f"{labels.memory(node)}, huge pages {pages}" if pages else labels.memory(node)
         far = distances.in_words(self.machine, node.id) if distance else ""
         return [Span(text), *([Span(f", distance {far}", Tone.DIM)] if far else [])]
 
@@ -124,7 +124,7 @@ class _Writer:
 
     def full_cache(self, part: CachePart) -> Item:
         cores = tuple(
-            Item((Span(f"core {core.core}: "), Span(words.cpus(core.cpus), Tone.CPU)))
+            Item((Span(f"core {core.core}: "), Span(labels.cpus(core.cpus), Tone.CPU)))
             for core in part.cores
         )
         counts = f"{counted(len(part.cores), 'core')}, {counted(len(part.cpus), 'CPU')}"
@@ -133,7 +133,7 @@ class _Writer:
     def paths(self, node: NumaNode) -> list[Item]:
         """What the firmware says of this node's memory as seen from other nodes."""
         paths = [path for path in self.machine.memory_paths if path.target == node.id]
-        texts = [f"{p.initiator}: {words.reading(p)}" for p in paths if words.reading(p)]
+        texts = [f"{p.initiator}: {labels.reading(p)}" for p in paths if labels.reading(p)]
         return [Item((Span(f"read from node {'; from node '.join(texts)}"),))] if texts else []
 
     def memory_nodes(self, nodes: Sequence[NumaNode]) -> list[Item]:
@@ -147,15 +147,15 @@ class _Writer:
 
     def memory_node(self, same: list[NumaNode]) -> Item:
         ids = NodeSet.of(node.id for node in same)
-        name = Span(words.nodes(ids), Tone.NODE)
+        name = Span(labels.nodes(ids), Tone.NODE)
         spans = (name, Span(": no CPUs, "), *self.memory(same[0], distance=len(same) == 1))
         devices = self.devices(self.machine.devices_on(same[0].id)) if len(same) == 1 else []
         return Item(spans, (*self.paths(same[0]), *devices))
 
     def devices(self, devices: Sequence[PciDevice]) -> list[Item]:
         if self.full:
-            return [Item(_full_device(d)) for _, same in words.by_kind(devices) for d in same]
-        return [Item(_folded_devices(kind, same)) for kind, same in words.by_kind(devices)]
+            return [Item(_full_device(d)) for _, same in labels.by_kind(devices) for d in same]
+        return [Item(_folded_devices(kind, same)) for kind, same in labels.by_kind(devices)]
 
 
 def _cache_size(part: CachePart) -> tuple[int, bool]:
@@ -166,12 +166,12 @@ def _cache_size(part: CachePart) -> tuple[int, bool]:
 def _cache_name(part: CachePart) -> list[Span]:
     if part.cache is None or part.shared:
         return []
-    return [Span(words.cache(part.cache), Tone.CACHE), Span(", ")]
+    return [Span(labels.cache(part.cache), Tone.CACHE), Span(", ")]
 
 
 def _one_cache(part: CachePart) -> Item:
     count = Span(f"{counted(len(part.cores), 'core')}: ")
-    return Item((*_cache_name(part), count, Span(words.cpus(part.cpus), Tone.CPU)))
+    return Item((*_cache_name(part), count, Span(labels.cpus(part.cpus), Tone.CPU)))
 
 
 def _many_caches(parts: list[CachePart]) -> Item:
@@ -186,10 +186,10 @@ def _folded_devices(kind: DeviceKind, devices: list[PciDevice]) -> tuple[Span, .
     real = [d for d in devices if not d.virtual_function]
     virtual = len(devices) - len(real)
     if kind is DeviceKind.OTHER:
-        return (Span(counted(len(devices), *words.KIND_NAMES[kind]), Tone.DIM),)
-    texts = [words.device(d) for d in real]
+        return (Span(counted(len(devices), *labels.KIND_NAMES[kind]), Tone.DIM),)
+    texts = [labels.device(d) for d in real]
     texts += [counted(virtual, "virtual function")] if virtual else []
-    name = words.KIND_NAMES[kind][0]
+    name = labels.KIND_NAMES[kind][0]
     head = name if len(real) < 2 else f"{len(real)} x {name}"
     return (Span(head, Tone.DEVICE), Span(f" {', '.join(texts)}"))
 
@@ -197,9 +197,9 @@ def _folded_devices(kind: DeviceKind, devices: list[PciDevice]) -> tuple[Span, .
 def _full_device(device: PciDevice) -> tuple[Span, ...]:
     ids = f" [{device.vendor_id:04x}:{device.device_id:04x}]"
     virtual = " virtual function" if device.virtual_function else ""
-    name = words.KIND_NAMES[device.kind][0]
+    name = labels.KIND_NAMES[device.kind][0]
     return (
         Span(name, Tone.DEVICE),
-        Span(f" {words.device(device)}{virtual}"),
+        Span(f" {labels.device(device)}{virtual}"),
         Span(ids, Tone.DIM),
     )

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import structlog
 
-from numalign.adapters.kubernetes import (
+from numalign.adapters.kubernetes.api_server import (
     STRATEGIC,
     ApiServer,
     Backoff,
@@ -30,7 +30,7 @@ from numalign.adapters.kubernetes import (
     Unreadable,
     decoded,
 )
-from numalign.apps.scheduler import finding
+from numalign.apps.scheduler import find_host
 from numalign.apps.scheduler.events import (
     Bind,
     BindEnded,
@@ -55,14 +55,20 @@ from numalign.apps.scheduler.metrics import SchedulerMetrics
 from numalign.apps.scheduler.model import State
 from numalign.apps.scheduler.port import Filtered
 from numalign.apps.scheduler.step import step
-from numalign.core.cluster.constraints import HostFacts
-from numalign.core.cluster.zones import HostTopology
+from numalign.core.cluster.publish.zones import HostTopology
+from numalign.core.cluster.scheduling.constraints import HostFacts
 from numalign.core.errors import ApiError, WireError
 from numalign.core.pod import Pod
-from numalign.wire import nrt, scheduling_bodies
-from numalign.wire.extender import SCORE_MAX, BindAsked, HostsAsked, PreemptAsked, Victims
-from numalign.wire.kube_api import HOSTS, NRTS, PODS, Kind
-from numalign.wire.scheduling import ClusterPod, host_from_json, pod_from_json
+from numalign.wire.kubernetes import nrt, scheduling_bodies
+from numalign.wire.kubernetes.api import HOSTS, NRTS, PODS, Kind
+from numalign.wire.kubernetes.extender import (
+    SCORE_MAX,
+    BindAsked,
+    HostsAsked,
+    PreemptAsked,
+    Victims,
+)
+from numalign.wire.kubernetes.scheduling import ClusterPod, host_from_json, pod_from_json
 
 BINDS_MAX: Final = 32  # at the same time
 TOLD_WAITING_MAX: Final = 10_000
@@ -356,7 +362,7 @@ class Scheduler:
     def filter(self, asked: HostsAsked) -> Filtered:
         """Which of these hosts would take the pod."""
         with self.metrics.extender_seconds.labels("filter").time():
-            return finding.filtered(self.state, asked, is_strict=self._options.is_strict)
+            return find_host.filtered(self.state, asked, is_strict=self._options.is_strict)
 
     def prioritize(self, asked: HostsAsked) -> Sequence[tuple[str, int]]:
         """How good each host is, from 0 to the highest score."""

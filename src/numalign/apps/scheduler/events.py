@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from numalign.core.cluster.constraints import HostFacts
-from numalign.core.cluster.zones import HostTopology
-from numalign.wire.scheduling import ClusterPod
+from numalign.core.cluster.publish.zones import HostTopology
+from numalign.core.cluster.scheduling.constraints import HostFacts
+from numalign.wire.kubernetes.scheduling import ClusterPod
 
 # Events. A list says everything there is: what was known before and is not in it is gone, unless it
 # is named as something that is there and could not be read.

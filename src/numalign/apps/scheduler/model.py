@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from numalign.apps.scheduler.judge import Judge
-from numalign.core.cluster.constraints import Demand, HostFacts, objection
-from numalign.core.cluster.queue import Queue
-from numalign.core.cluster.totals import HostUse, requests_of
-from numalign.core.cluster.zones import HostTopology
-from numalign.wire.scheduling import ClusterPod
+from numalign.core.cluster.publish.zones import HostTopology
+from numalign.core.cluster.scheduling.constraints import Demand, HostFacts, objection
+from numalign.core.cluster.scheduling.queue import Queue
+from numalign.core.cluster.scheduling.totals import HostUse, requests_of
+from numalign.wire.kubernetes.scheduling import ClusterPod
 
 SCHEDULER_NAME: Final = "numalign"
 PODS, HOSTS, TOPOLOGIES = "pods", "hosts", "topologies"

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from numalign.wire.extender import BindAsked, HostsAsked, PreemptAsked, Victims
+from numalign.wire.kubernetes.extender import BindAsked, HostsAsked, PreemptAsked, Victims
 
 
 @dataclass(frozen=True, slots=True)

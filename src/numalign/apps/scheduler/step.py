@@ -29,12 +29,12 @@ from numalign.apps.scheduler.events import (
     TopologySeen,
     Turn,
 )
-from numalign.apps.scheduler.finding import class_of, find
+from numalign.apps.scheduler.find_host import class_of, find
 from numalign.apps.scheduler.model import HOSTS, PODS, TOPOLOGIES, State
-from numalign.core.cluster.constraints import HostFacts
-from numalign.core.cluster.totals import HostUse
-from numalign.core.cluster.zones import HostTopology
-from numalign.wire.scheduling import ClusterPod
+from numalign.core.cluster.publish.zones import HostTopology
+from numalign.core.cluster.scheduling.constraints import HostFacts
+from numalign.core.cluster.scheduling.totals import HostUse
+from numalign.wire.kubernetes.scheduling import ClusterPod
 
 UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULER_ERROR: Final = "SchedulerError"

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from numalign.core.pod import Pod
-from numalign.core.rate import TokenBucket
+from numalign.core.values.token_bucket import TokenBucket
 
 GATE: Final = "numalign.io/redeploy"
 TOPOLOGY_REASON: Final = "TopologyAffinityError"

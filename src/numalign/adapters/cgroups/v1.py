@@ -1,0 +1,106 @@
+"""One hierarchy of cgroup v1: a mount with one or a few controllers.
+
+The cpuset controller has its own rules: a new group is empty and takes no process before both its
+CPUs and its memory nodes are filled, and a child must stay inside its parent at all times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import ClassVar, Final
+
+from numalign.adapters.cgroups import files as cgroup_files
+from numalign.core.errors import PeerError
+from numalign.core.kubelet.cgroup_limits import Limits, files_v1
+from numalign.core.values.sets import CpuSet, NodeSet, parse_list
+
+_CPUSET_FILES: Final = ("cpuset.cpus", "cpuset.mems")
+
+
+@dataclass(frozen=True, slots=True)
+class HierarchyV1:
+    """A v1 mount and the controllers that we use in it."""
+
+    version: ClassVar[int] = 1
+    mount: Path
+    controllers: frozenset[str]
+
+    def directory(self, group: PurePosixPath) -> Path:
+        """Where a group is."""
+        return self.mount / group
+
+    def make(self, group: PurePosixPath) -> None:
+        """Makes a group and what is missing above it, filled so that processes can join."""
+        for level in [*reversed(group.parents[:-1]), group]:
+            directory = self.directory(level)
+            cgroup_files.make(directory)
+            if "cpuset" in self.controllers:
+                _fill(directory)
+
+    def files(self, limits: Limits, directory: Path) -> dict[str, str]:
+        """The files of this hierarchy for some amounts, in the order to write them."""
+        sizes = [path.name.split(".")[1] for path in directory.glob("hugetlb.*.limit_in_bytes")]
+        sizes = [size for size in sizes if size != "rsvd"]
+        found = files_v1(limits, sizes)
+        return {file: v for file, v in found.items() if file.split(".")[0] in self.controllers}
+
+    def effective(self, directory: Path) -> tuple[CpuSet, NodeSet]:
+        """The CPUs and NUMA nodes that the kernel now lets a group use."""
+        cpus, mems = (
+            parse_list(cgroup_files.read(directory / name))
+            for name in ("cpuset.effective_cpus", "cpuset.effective_mems")
+        )
+        return CpuSet(cpus), NodeSet(mems)
+
+    def place(self, moves: Mapping[PurePosixPath, Mapping[str, str]]) -> list[Exception]:
+        """Writes the cpuset files of many groups in an order that the kernel accepts.
+
+        Groups that have others of the batch below them first become wide enough for old and new,
+        outermost first; then all get what they shall have, innermost first.
+        """
+        failures: list[Exception] = []
+        parents = {above for group in moves for above in group.parents} & moves.keys()
+        for group in sorted(parents, key=_depth):
+            for file, value in moves[group].items():
+                path = self.directory(group) / file
+                failures += _tried(path, _widened(path, value))
+        for group in sorted(moves, key=_depth, reverse=True):
+            for file, value in moves[group].items():
+                failures += _tried(self.directory(group) / file, value)
+        return failures
+
+    def oom_kills(self, directory: Path) -> int:
+        """How often the kernel has killed for memory in a group."""
+        return _counted(directory / "memory.oom_control", "oom_kill")
+
+
+def _fill(directory: Path) -> None:
+    for file in _CPUSET_FILES:
+        if not cgroup_files.read(directory / file):
+            cgroup_files.write(directory / file, cgroup_files.read(directory.parent / file))
+
+
+def _depth(group: PurePosixPath) -> tuple[int, str]:
+    return len(group.parts), str(group)
+
+
+def _widened(path: Path, value: str) -> str:
+    return str(CpuSet(parse_list(cgroup_files.read(path)) | parse_list(value)))
+
+
+def _tried(path: Path, value: str) -> list[Exception]:
+    try:
+        cgroup_files.write(path, value)
+    except PeerError as error:
+        return [error]
+    return []
+
+
+def _counted(path: Path, key: str) -> int:
+    for line in cgroup_files.read(path).splitlines():
+        name, _, number = line.partition(" ")
+        if name == key:
+            return int(number)
+    return 0

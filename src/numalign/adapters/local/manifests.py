@@ -1,0 +1,111 @@
+"""A directory of manifests, watched: what is new, changed and gone.
+
+Looked at once a second: cheap, and right on every filesystem. Names that begin with a dot are not
+looked at, so a file can be written under such a name and renamed into place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from numalign.core.errors import WireError
+from numalign.wire.pods.manifests import load_all
+from numalign.wire.pods.records import PodRecord
+
+FILE_BYTES_MAX: Final = 1024 * 1024
+FILES_MAX: Final = 10_000
+
+Stamp = tuple[int, int, int]  # inode, size, time of the last change
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One pod of a manifest, with the uid that it has on this host."""
+
+    uid: str
+    record: PodRecord
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a look at the directory found."""
+
+    new: tuple[Manifest, ...] = ()
+    gone: tuple[str, ...] = ()  # uids
+    faults: tuple[str, ...] = ()  # files that are no manifests, one line each
+
+
+@dataclass(slots=True)
+class ManifestDirectory:
+    """The manifests of one directory, as last seen."""
+
+    root: Path
+    host: str
+    _stamps: dict[str, Stamp] = field(default_factory=dict)
+    _uids: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by file name
+
+    def changes(self) -> Changes:
+        """What is different from the last look."""
+        seen = dict(self._listed())
+        new: list[Manifest] = []
+        gone: list[str] = []
+        faults: list[str] = []
+        for name in [name for name in self._stamps if name not in seen]:
+            del self._stamps[name]
+            gone += self._uids.pop(name, ())
+        for name, stamp in seen.items():
+            if self._stamps.get(name) == stamp:
+                continue
+            self._stamps[name] = stamp
+            before = self._uids.get(name, ())
+            try:
+                found = self._read(name)
+            except (WireError, OSError) as error:
+                faults.append(str(error))
+                continue  # what runs from an earlier version of the file goes on
+            uids = tuple(manifest.uid for manifest in found)
+            self._uids[name] = uids
+            gone += [uid for uid in before if uid not in uids]
+            new += [manifest for manifest in found if manifest.uid not in before]
+        return Changes(tuple(new), tuple(gone), tuple(faults))
+
+    def _listed(self) -> Iterator[tuple[str, Stamp]]:
+        count = 0
+        with os.scandir(self.root) as entries:
+            for entry in sorted(entries, key=lambda e: e.name):
+                if entry.name.startswith(".") or not entry.is_file():
+                    continue
+                count += 1
+                if count > FILES_MAX:
+                    return
+                found = entry.stat()
+                yield entry.name, (found.st_ino, found.st_size, found.st_mtime_ns)
+
+    def _read(self, name: str) -> list[Manifest]:
+        path = self.root / name
+        with path.open("rb") as stream:
+            data = stream.read(FILE_BYTES_MAX + 1)
+        if len(data) > FILE_BYTES_MAX:
+            raise WireError(f"{path}: found more than {FILE_BYTES_MAX} bytes, expected a manifest")
+        return [self._manifest(name, record) for record in load_all(data, source=str(path))]
+
+    def _manifest(self, name: str, record: PodRecord) -> Manifest:
+        uid = record.metadata.uid or static_uid(record, self.host, name)
+        return Manifest(uid, record, f"file:{name}")
+
+
+def static_uid(record: PodRecord, host: str, name: str) -> str:
+    """A uid made of content, host and file, so that a changed file is another pod.
+
+    The kubelet does so for static pods, over its own form of the content.
+    """
+    text = msgspec.json.encode(record)
+    return hashlib.md5(text + f"host:{host}file:{name}".encode(), usedforsecurity=False).hexdigest()

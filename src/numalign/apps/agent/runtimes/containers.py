@@ -1,0 +1,337 @@
+"""A container runtime behind the agent: what a pod's manifest and placement mean for CRI."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from numalign.adapters.cgroups.tree import CgroupTree, Placing
+from numalign.adapters.cri import client as cri_client
+from numalign.adapters.cri import groups as cri_groups
+from numalign.adapters.cri import volumes as cri_volumes
+from numalign.adapters.cri.runtime import CriRuntime, Order
+from numalign.adapters.processes.values import Expected
+from numalign.apps.agent.events import PinContainer, StartContainer
+from numalign.apps.agent.model import AgentPod
+from numalign.apps.agent.runtimes.processes import drift_text, expanded, nodes_of, records_of
+from numalign.apps.agent.runtimes.protocols import Started
+from numalign.core.errors import ConfigError, PeerError, PostponedError
+from numalign.core.kubelet.cgroup_limits import (
+    Limits,
+    QuotaRule,
+    hugepages_of,
+    limits_of_container,
+    limits_of_pod,
+    limits_of_qos,
+    oom_score_adj,
+)
+from numalign.core.kubelet.devices.plugin_answer import Allocation
+from numalign.core.machine.kubelet_view import MachineInfo
+from numalign.core.pod import Pod, Qos, exclusive_cpus, qos_class
+from numalign.core.settings import Settings
+from numalign.core.values.sets import CpuSet, NodeSet
+from numalign.wire.grpc import cri as wire
+from numalign.wire.grpc.cri_values import (
+    BindMount,
+    ContainerSpec,
+    Namespaces,
+    PullPolicy,
+    Resources,
+    SandboxSpec,
+    Seccomp,
+    Security,
+)
+from numalign.wire.pods.records import ContainerRecord, SecurityContext
+
+HOST_NAME_LENGTH_MAX: Final = 63
+_SECCOMP: Final = {
+    "RuntimeDefault": Seccomp.RUNTIME_DEFAULT,
+    "Unconfined": Seccomp.UNCONFINED,
+}
+
+
+async def connected(
+    socket: Path | None, tree: CgroupTree, mounts: list[Path], state: Path
+) -> CriRuntime:
+    """The runtime behind a socket, ready for pods; ConfigError if none can be used."""
+    client, version = await cri_client.connected(socket)
+    try:
+        by_systemd, fault = await client.has_systemd_driver(), await client.network_fault()
+    except PeerError:
+        await client.close()
+        raise
+    if by_systemd:
+        await client.close()
+        raise ConfigError(
+            f"{client.socket}: {version.name} makes cgroups through systemd, expected its "
+            "cgroupfs driver (for containerd: SystemdCgroup = false)"
+        )
+    cri_volumes.sweep(state / "volumes")
+    notes = [f"containers are run by {version.name} {version.version} at {client.socket}"]
+    if fault:
+        notes.append(f"pods get the network of the host: {version.name} has no other ({fault})")
+    return CriRuntime(
+        client,
+        version.name,
+        cri_groups.PodGroups(tree, mounts),
+        owner_of(state),
+        log_path=lambda uid, container: log_path(state, uid, container),
+        notes=(*notes, *tree.notes),
+    )
+
+
+def owner_of(state: Path) -> str:
+    """What tells the containers of this agent from those of others: its state directory."""
+    return hashlib.sha256(str(state).encode()).hexdigest()[:16]
+
+
+def log_path(state: Path, uid: str, container: str) -> Path:
+    """Where the output of a container goes."""
+    return state / "logs" / uid / f"{container}.log"
+
+
+class Containers:
+    """Containers in a container runtime."""
+
+    starts_beside = True
+
+    def __init__(
+        self,
+        runtime: CriRuntime,
+        settings: Settings,
+        info: MachineInfo,
+        state: Path,
+        quota: QuotaRule,
+    ) -> None:
+        self.runtime = runtime
+        self._settings = settings
+        self._info = info
+        self._state = state
+        self._quota = quota
+        self._weights: dict[Qos, Limits] = {}  # as written last
+
+    async def start(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> Started:
+        """Starts a container; PeerError if it cannot be started, PostponedError if not yet."""
+        try:
+            order = self._order(pod, effect, extra)
+        except OSError as error:  # a full disk, say
+            text = f"{error.filename}: {error.strerror}"
+            raise PostponedError(text, reason="CreateContainerConfigError") from error
+        running, container_id = await self.runtime.start(order)
+        return Started(running.pid, f"{self.runtime.name}://{container_id}")
+
+    def _order(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> Order:
+        record = next(r for r in records_of(pod) if r.name == effect.container)
+        own = [exclusive_cpus(pod.pod, c, self._settings) > 0 for c in pod.pod.in_order]
+        return Order(
+            sandbox=self._sandbox(pod, effect.uid),
+            qos=qos_class(pod.pod, self._settings),
+            pod_limits=limits_of_pod(
+                pod.pod, self._settings, any_exclusive=any(own), quota=self._quota
+            ),
+            container=self._container(pod, record, effect, extra),
+            pull=pull_policy(record),
+        )
+
+    def _sandbox(self, pod: AgentPod, uid: str) -> SandboxSpec:
+        spec, metadata = pod.record.spec, pod.record.metadata
+        namespaces = Namespaces(
+            host_network=spec.hostNetwork,
+            host_pid=spec.hostPID,
+            host_ipc=spec.hostIPC,
+            shared_pid=spec.shareProcessNamespace,
+        )
+        given = security_of(spec.securityContext, None, "the pod")
+        logs = self.log_path(uid, "c").parent
+        logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return SandboxSpec(
+            uid=uid,
+            name=pod.pod.name,
+            namespace=pod.pod.namespace,
+            # With the host's network it has the host's name.
+            hostname="" if spec.hostNetwork else pod.pod.name[:HOST_NAME_LENGTH_MAX].rstrip("-."),
+            log_directory=str(logs),
+            cgroup_parent=self.runtime.groups.parent_of(qos_class(pod.pod, self._settings), uid),
+            labels={**(metadata.labels or {}), **_names(pod, uid)},
+            annotations={
+                **(metadata.annotations or {}),
+                "kubernetes.io/config.source": pod.source.partition(":")[0],
+            },
+            namespaces=namespaces,
+            security=Security(
+                privileged=any(_is_privileged(r) for r in records_of(pod)),
+                user=given.user,
+                group=given.group,
+                groups=given.groups,
+            ),
+        )
+
+    def _container(
+        self, pod: AgentPod, record: ContainerRecord, effect: StartContainer, extra: Allocation
+    ) -> ContainerSpec:
+        spec = pod.record.spec
+        env = environment(record, extra)
+        volumes = self._state / "volumes" / effect.uid
+        grace = spec.terminationGracePeriodSeconds
+        return ContainerSpec(
+            name=record.name,
+            attempt=effect.attempt,
+            image=record.image,
+            command=tuple(expanded(text, env) for text in record.command or ()),
+            args=tuple(expanded(text, env) for text in record.args or ()),
+            working_dir=record.workingDir,
+            envs=env,
+            mounts=_together(cri_volumes.mounts(spec, record, volumes), extra),
+            devices=extra.devices,
+            cdi_names=extra.cdi_names,
+            labels={**_names(pod, effect.uid), wire.CONTAINER_NAME: record.name},
+            annotations={
+                "io.kubernetes.container.restartCount": str(effect.attempt),
+                "io.kubernetes.pod.terminationGracePeriod": str(30 if grace is None else grace),
+                **extra.annotations,
+            },
+            log_path=self.log_path(effect.uid, record.name).name,
+            resources=self._resources(pod, effect),
+            security=security_of(
+                record.securityContext, spec.securityContext, f"container {record.name}"
+            ),
+        )
+
+    def _resources(self, pod: AgentPod, effect: StartContainer) -> Resources:
+        container = next(c for c in pod.pod.in_order if c.name == effect.container)
+        is_own = exclusive_cpus(pod.pod, container, self._settings) > 0
+        sizes = {pages.size_bytes for node in self._info.nodes for pages in node.hugepages}
+        return Resources(
+            limits=limits_of_container(
+                pod.pod, container, self._settings, exclusive=is_own, quota=self._quota
+            ),
+            cpus=CpuSet(effect.cpus),
+            mems=None if effect.nodes is None else NodeSet(effect.nodes),
+            hugepages=hugepages_of(container, sizes),
+            oom_score_adj=oom_score_adj(
+                pod.pod, container, self._settings, self._info.memory_bytes
+            ),
+            kills_as_group=self.runtime.groups.kills_as_group,
+        )
+
+    async def stop(self, uid: str, container: str, grace_seconds: float) -> None:
+        """Asks a container to end, and ends it after the grace period."""
+        await self.runtime.stop(uid, container, grace_seconds)
+
+    async def pin(self, effects: Sequence[PinContainer]) -> None:
+        """Moves containers that run or are being started."""
+        await self.runtime.pin_all(
+            {(e.uid, e.container): Placing(CpuSet(e.cpus), nodes_of(e)) for e in effects}
+        )
+
+    def share(self, cpus: int) -> None:
+        """The runtime's own helpers are where its operator put them."""
+        del cpus
+
+    def weigh(self, pods: Iterable[Pod]) -> None:
+        """Gives the QoS classes their shares of CPU time, by what their pods ask for."""
+        there = list(pods)
+        for qos in (Qos.BURSTABLE, Qos.BEST_EFFORT):
+            limits = limits_of_qos(qos, there, self._settings)
+            if self._weights.get(qos) != limits:
+                self.runtime.groups.limit_qos(qos, limits)
+                self._weights[qos] = limits
+
+    async def mend(self, effects: Sequence[PinContainer]) -> list[str]:
+        """What is not as it should be, one line each, and mended."""
+        expected = [
+            Expected(pod_uid=e.uid, container=e.container, cpus=CpuSet(e.cpus), mems=nodes_of(e))
+            for e in effects
+        ]
+        return [drift_text(drift) for drift in await self.runtime.mend(expected)]
+
+    def quiet(self, uid: str) -> None:
+        """Ends the sandbox of a pod that will not run again."""
+        self.runtime.quiet(uid)
+
+    def forget(self, uid: str) -> None:
+        """Removes sandbox, containers, cgroups, logs and volumes of a pod."""
+        self.runtime.forget(uid)
+        shutil.rmtree(self._state / "logs" / uid, ignore_errors=True)
+        cri_volumes.remove(self._state / "volumes" / uid)
+
+    def log_path(self, uid: str, container: str) -> Path:
+        """Where a container's output goes."""
+        return log_path(self._state, uid, container)
+
+
+def _names(pod: AgentPod, uid: str) -> dict[str, str]:
+    return {
+        wire.POD_NAME: pod.pod.name,
+        wire.POD_NAMESPACE: pod.pod.namespace,
+        wire.POD_UID: uid,
+    }
+
+
+def _is_privileged(record: ContainerRecord) -> bool:
+    return record.securityContext is not None and record.securityContext.privileged
+
+
+def pull_policy(record: ContainerRecord) -> PullPolicy:
+    """When to pull; by default as the API server decides it from the tag."""
+    if record.imagePullPolicy:
+        return PullPolicy(record.imagePullPolicy)
+    name, at, _ = record.image.rpartition("@")
+    tag = (name or record.image).rpartition("/")[2].partition(":")[2]
+    return PullPolicy.ALWAYS if not at and tag in {"", "latest"} else PullPolicy.IF_MISSING
+
+
+def environment(record: ContainerRecord, extra: Allocation) -> dict[str, str]:
+    """The container's own variables win over those of device plugins; the image has the rest."""
+    env = dict(extra.envs)
+    for item in record.env or ():
+        env[item.name] = expanded(item.value, env)
+    return env
+
+
+def _together(volumes: tuple[BindMount, ...], extra: Allocation) -> tuple[BindMount, ...]:
+    """The pod's volumes and what device plugins want; for the same path the pod's own counts."""
+    taken = {mount.container_path for mount in volumes}
+    plugins = [m for m in extra.mounts if m.container_path not in taken]
+    more = [BindMount(m.container_path, m.host_path, m.read_only) for m in plugins]
+    return (*volumes, *more)
+
+
+def security_of(own: SecurityContext | None, pods: SecurityContext | None, where: str) -> Security:
+    """What a container may do: what it says itself, else what its pod says."""
+    own, pods = own or SecurityContext(), pods or SecurityContext()
+    for found in (own, pods):
+        for name in ("appArmorProfile", "seLinuxOptions", "procMount"):
+            if getattr(found, name):
+                raise _not_supported(f"{where}: securityContext.{name}")
+    seccomp = own.seccompProfile or pods.seccompProfile
+    if seccomp is not None and seccomp.type not in _SECCOMP:
+        raise _not_supported(f"{where}: securityContext.seccompProfile of type {seccomp.type}")
+    groups = [*(pods.supplementalGroups or ())]
+    if pods.fsGroup is not None:
+        groups.append(pods.fsGroup)
+    capabilities = own.capabilities
+    return Security(
+        privileged=own.privileged,
+        user=_first(own.runAsUser, pods.runAsUser),
+        group=_first(own.runAsGroup, pods.runAsGroup),
+        groups=tuple(groups),
+        read_only_root=own.readOnlyRootFilesystem,
+        no_new_privileges=own.allowPrivilegeEscalation is False,
+        capabilities_added=tuple((capabilities and capabilities.add) or ()),
+        capabilities_dropped=tuple((capabilities and capabilities.drop) or ()),
+        must_not_be_root=bool(_first(own.runAsNonRoot, pods.runAsNonRoot)),
+        seccomp=None if seccomp is None else _SECCOMP[seccomp.type],
+    )
+
+
+def _first(own: int | None, pods: int | None) -> int | None:
+    return pods if own is None else own
+
+
+def _not_supported(what: str) -> PostponedError:
+    text = f"{what} is not supported, and the container is not run without it; remove it"
+    return PostponedError(text, reason="CreateContainerConfigError")

@@ -1,0 +1,186 @@
+"""The process runtime behind the agent: what a pod's manifest and placement mean for a process."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from numalign.adapters.cgroups.tree import Placing
+from numalign.adapters.processes.records import RunSpec
+from numalign.adapters.processes.runtime import Drift, Exited, Expected, ProcessRuntime, Running
+from numalign.apps.agent.events import PinContainer, StartContainer
+from numalign.apps.agent.model import AgentPod
+from numalign.apps.agent.runtimes.protocols import Started
+from numalign.core.errors import ConfigError, PeerError
+from numalign.core.kubelet.cgroup_limits import (
+    Limits,
+    QuotaRule,
+    limits_of_container,
+    limits_of_pod,
+    limits_of_qos,
+)
+from numalign.core.kubelet.devices.plugin_answer import Allocation
+from numalign.core.pod import Pod, Qos, exclusive_cpus, qos_class
+from numalign.core.settings import Settings
+from numalign.core.values.sets import CpuSet, NodeSet
+from numalign.wire.pods.records import ContainerRecord
+
+# The interpreter that runs the agent, for containers that want one: commands may say $(NAME).
+PYTHON_VARIABLE: Final = "NUMALIGN_PYTHON"
+_REFERENCE: Final = re.compile(r"\$\$|\$\(([^)]*)\)")
+PATH_DEFAULT: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Processes:
+    """Containers as processes of this host."""
+
+    starts_beside = False
+
+    def __init__(
+        self, runtime: ProcessRuntime, settings: Settings, logs: Path, quota: QuotaRule
+    ) -> None:
+        self.runtime = runtime
+        self._settings = settings
+        self._logs = logs
+        self._quota = quota
+        self._weights: dict[Qos, Limits] = {}  # as written last
+
+    async def start(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> Started:
+        """Starts a container; PeerError if it cannot be started."""
+        try:
+            spec = self._spec(pod, effect, extra)
+        except ConfigError as error:
+            raise PeerError(str(error)) from error
+        started = await self.runtime.start(spec)
+        if isinstance(started, Exited):
+            raise PeerError(started.message or f"ended at once with code {started.code}")
+        return Started(started.pid)
+
+    def _spec(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> RunSpec:
+        record = next(r for r in records_of(pod) if r.name == effect.container)
+        container = next(c for c in pod.pod.in_order if c.name == effect.container)
+        own = [exclusive_cpus(pod.pod, c, self._settings) > 0 for c in pod.pod.in_order]
+        is_own = exclusive_cpus(pod.pod, container, self._settings) > 0
+        env = _environment(pod, record, extra)
+        return RunSpec(
+            pod_uid=effect.uid,
+            container=effect.container,
+            attempt=effect.attempt,
+            argv=tuple(expanded(t, env) for t in (*(record.command or ()), *(record.args or ()))),
+            env=env,
+            cwd=record.workingDir or "/",
+            log_path=self.log_path(effect.uid, effect.container),
+            cpus=CpuSet(effect.cpus),
+            mems=None if effect.nodes is None else NodeSet(effect.nodes),
+            qos=qos_class(pod.pod, self._settings),
+            limits=limits_of_container(
+                pod.pod, container, self._settings, exclusive=is_own, quota=self._quota
+            ),
+            pod_limits=limits_of_pod(
+                pod.pod, self._settings, any_exclusive=any(own), quota=self._quota
+            ),
+        )
+
+    async def stop(self, uid: str, container: str, grace_seconds: float) -> None:
+        """Asks a container to end, and ends it after the grace period."""
+        await self.runtime.stop(uid, container, grace_seconds)
+
+    async def pin(self, effects: Sequence[PinContainer]) -> None:
+        """Moves running containers; those that are just ending are passed over."""
+        running = set(self.runtime.running())
+        placings = {
+            (e.uid, e.container): Placing(CpuSet(e.cpus), nodes_of(e))
+            for e in effects
+            if (e.uid, e.container) in running
+        }
+        if placings:
+            self.runtime.pin_all(placings)
+
+    def share(self, cpus: int) -> None:
+        """Keeps what watches over containers away from CPUs that a container has alone."""
+        self.runtime.pin_supervisors(CpuSet(cpus))
+
+    def weigh(self, pods: Iterable[Pod]) -> None:
+        """Gives the QoS classes their shares of CPU time, by what their pods ask for."""
+        there = list(pods)
+        for qos in (Qos.BURSTABLE, Qos.BEST_EFFORT):
+            limits = limits_of_qos(qos, there, self._settings)
+            if self._weights.get(qos) != limits:
+                self.runtime.limit_qos(qos, limits)
+                self._weights[qos] = limits
+
+    async def mend(self, effects: Sequence[PinContainer]) -> list[str]:
+        """What is not as it should be, one line each, and mended."""
+        expected = [
+            Expected(pod_uid=e.uid, container=e.container, cpus=CpuSet(e.cpus), mems=nodes_of(e))
+            for e in effects
+        ]
+        return [drift_text(drift) for drift in self.runtime.repair(expected)]
+
+    def quiet(self, uid: str) -> None:
+        """Nothing is left of processes that have ended but their records."""
+        del uid
+
+    def forget(self, uid: str) -> None:
+        """Removes records, cgroups and logs of a pod."""
+        for container in self.runtime.containers_of(uid):
+            self.runtime.remove(uid, container)
+        shutil.rmtree(self._logs / uid, ignore_errors=True)
+
+    def log_path(self, uid: str, container: str) -> Path:
+        """Where a container's output goes."""
+        return self._logs / uid / f"{container}.log"
+
+
+def drift_text(d: Drift) -> str:
+    """One difference in words."""
+    where = f"{d.container} of pod {d.pod_uid}: {d.kind} {d.where}"
+    return f"{where}: found {d.found}, expected {d.expected}"
+
+
+def nodes_of(effect: PinContainer) -> NodeSet | None:
+    """The NUMA nodes of a pin as a set; None: leave them."""
+    return None if effect.nodes is None else NodeSet(effect.nodes)
+
+
+def records_of(pod: AgentPod) -> Iterable[ContainerRecord]:
+    """All containers of a pod as they were given, init containers first."""
+    spec = pod.record.spec
+    return [*(spec.initContainers or ()), *(spec.containers or ())]
+
+
+def _environment(pod: AgentPod, record: ContainerRecord, extra: Allocation) -> dict[str, str]:
+    """The container's own variables win over those of device plugins."""
+    env = {
+        "PATH": PATH_DEFAULT,
+        "HOSTNAME": pod.pod.name,
+        PYTHON_VARIABLE: sys.executable,
+        **extra.envs,
+    }
+    for item in record.env or ():
+        env[item.name] = expanded(item.value, env)
+    return env
+
+
+def expanded(text: str, env: Mapping[str, str]) -> str:
+    """The text with $(NAME) replaced as Kubernetes does; unknown names stay, $$ is a dollar."""
+    return _REFERENCE.sub(lambda m: _replaced(m, env), text)
+
+
+def _replaced(match: re.Match[str], env: Mapping[str, str]) -> str:
+    if match[0] == "$$":
+        return "$"
+    return env.get(match[1], match[0])
+
+
+def split(found: Iterable[Running | Exited]) -> tuple[list[Running], list[Exited]]:
+    """What was adopted, by whether it still runs."""
+    items = list(found)
+    return (
+        [item for item in items if isinstance(item, Running)],
+        [item for item in items if isinstance(item, Exited)],
+    )

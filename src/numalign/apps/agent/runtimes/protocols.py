@@ -1,0 +1,86 @@
+"""What the driver asks of those around it: a runtime, device plugins, and who counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from numalign.apps.agent.events import PinContainer, StartContainer
+from numalign.apps.agent.model import AgentPod
+from numalign.core.kubelet.devices.plugin_answer import Allocation
+from numalign.core.pod import Pod
+
+
+class Asked(Protocol):
+    """Who counts the calls of the PodResources API."""
+
+    def __call__(self, version: str, method: str, *, failed: bool) -> None:
+        """Hears of one call."""
+
+
+def unheard(version: str, method: str, *, failed: bool) -> None:
+    """Nobody counts."""
+    del version, method, failed
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A container that runs: its process, and what the runtime calls it (if it has a name)."""
+
+    pid: int
+    id: str = ""
+
+
+class Runtime(Protocol):
+    """What runs containers: plain processes, or a container runtime."""
+
+    @property
+    def starts_beside(self) -> bool:
+        """Whether a start may take long (an image is pulled), so that the loop must not wait.
+
+        Such a runtime minds by itself the pins that come while it starts a container.
+        """
+
+    async def start(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> Started:
+        """Starts a container; PeerError if it cannot, PostponedError if not yet."""
+
+    async def stop(self, uid: str, container: str, grace_seconds: float) -> None:
+        """Asks a container to end, and ends it after the grace period."""
+
+    async def pin(self, effects: Sequence[PinContainer]) -> None:
+        """Moves running containers; PeerError if the kernel refuses."""
+
+    def share(self, cpus: int) -> None:
+        """Tells of the CPUs (a mask) that the runtime's own helpers may use."""
+
+    def weigh(self, pods: Iterable[Pod]) -> None:
+        """Tells of all pods that are there, by which QoS classes are weighed against each other."""
+
+    async def mend(self, effects: Sequence[PinContainer]) -> list[str]:
+        """Puts right what is not as it should be; what it found, PeerError if it cannot."""
+
+    def quiet(self, uid: str) -> None:
+        """Lets go of what a pod needs only while it runs; what it said is kept."""
+
+    def forget(self, uid: str) -> None:
+        """Removes what is kept of a pod."""
+
+    def log_path(self, uid: str, container: str) -> Path:
+        """Where a container's output goes."""
+
+
+class Plugins(Protocol):
+    """What is asked of device plugins."""
+
+    async def preferred(
+        self, resource: str, available: Sequence[str], must: Sequence[str], size: int
+    ) -> tuple[str, ...]:
+        """Which devices the plugin would rather give."""
+
+    async def allocate(self, resource: str, ids: Sequence[str]) -> Allocation:
+        """Lets the plugin prepare devices."""
+
+    async def prestart(self, resource: str, ids: Sequence[str]) -> None:
+        """Tells the plugin that a container is about to start."""

@@ -1,0 +1,104 @@
+"""A host for one pod, or why there is none.
+
+The rules besides NUMA are cheap and asked first; the judge chooses among the hosts that are left.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from numalign.apps.scheduler.model import State
+from numalign.apps.scheduler.port import Filtered
+from numalign.core.cluster.scheduling import refusals
+from numalign.core.cluster.scheduling.interleavings import shape_of
+from numalign.core.cluster.scheduling.refusals import Refusal
+from numalign.core.cluster.scheduling.totals import HostUse, requests_of
+from numalign.core.kubelet.admission.node_fit import PODS
+from numalign.wire.kubernetes.extender import HostsAsked
+from numalign.wire.kubernetes.scheduling import ClusterPod
+
+_NO_USE: Final = HostUse()
+
+
+def class_of(pod: ClusterPod) -> object:
+    """The same for pods that every host answers alike."""
+    return pod.demand, shape_of(pod.pod)
+
+
+def find(state: State, pod: ClusterPod) -> tuple[str | None, str]:
+    """The host for a pod, or None and why no host takes it."""
+    if pod.demand.unsupported:
+        return None, (
+            f"the pod asks for {' and '.join(pod.demand.unsupported)}, which this scheduler does "
+            "not implement; choose another schedulerName, such as that of a kube-scheduler with "
+            "numalign as its extender"
+        )
+    key = class_of(pod)
+    before = state.tried.get(key)
+    if before is not None and before.generation == state.generation:
+        return None, before.message
+    requests = requests_of(pod.pod)
+    host = state.judge.choose(
+        pod.pod, lambda name: objection_to(state, pod, requests, name) is None
+    )
+    if host is not None:
+        return host, ""
+    message = summary(state, pod)
+    state.remember(key, message)
+    return None, message
+
+
+def summary(state: State, pod: ClusterPod) -> str:
+    """Why no host takes a pod, with how many hosts say so."""
+    return refusals.summary(len(state.hosts), all_refusals(state, pod).values())
+
+
+def all_refusals(state: State, pod: ClusterPod) -> dict[str, Refusal]:
+    """Why each of the hosts does not take a pod, those that do left out."""
+    requests = requests_of(pod.pod)
+    found = {name: objection_to(state, pod, requests, name) for name in state.hosts}
+    refused = {name: refusal for name, refusal in found.items() if refusal is not None}
+    left = [name for name in found if name not in refused]
+    return {**refused, **state.judge.refusals(pod.pod, left)}
+
+
+def filtered(state: State, asked: HostsAsked, *, is_strict: bool) -> Filtered:
+    """Which of the hosts that a kube-scheduler has left would take the pod.
+
+    It has looked at everything besides NUMA itself. A host that publishes nothing is kept, as
+    the NodeResourceTopologyMatch plugin does, unless we are strict.
+    """
+    known = [name for name in asked.names if name in state.topologies]
+    refusals = state.judge.refusals(asked.pod.pod, known)
+    failed = {name: r.text for name, r in refusals.items() if not r.is_hopeless}
+    hopeless = {name: r.text for name, r in refusals.items() if r.is_hopeless}
+    if is_strict:
+        unknown = (name for name in asked.names if name not in state.topologies)
+        failed |= dict.fromkeys(unknown, "publishes no NodeResourceTopology")
+    kept = [name for name in asked.names if name not in failed and name not in hopeless]
+    return Filtered(frozenset(kept), failed, hopeless)
+
+
+def objection_to(
+    state: State, pod: ClusterPod, requests: dict[str, int], name: str
+) -> Refusal | None:
+    """Why a host does not take a pod, besides NUMA."""
+    host = state.hosts.get(name)
+    if host is None:
+        return Refusal("not known as a host")
+    found = state.objection(pod.demand, host)
+    if found is not None:
+        return Refusal(found)
+    use = state.use.get(name, _NO_USE)
+    lack = use.lack(requests, host)
+    if lack is not None:
+        if lack.resource == PODS:
+            return Refusal("no room for another pod")
+        return Refusal(
+            f"{refusals.too_few(lack.resource)} on the whole host",
+            resource=lack.resource,
+            wanted=lack.wanted,
+            found=lack.free,
+        )
+    port = use.port_taken(pod.demand.ports)
+    return None if port is None else Refusal(f"host port {port.port}/{port.protocol} is taken")

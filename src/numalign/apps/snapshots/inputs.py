@@ -1,0 +1,48 @@
+"""What is known of a host before anything is concluded from it, and what came out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from numalign.core.settings import Fidelity, Version
+
+if TYPE_CHECKING:
+    from numalign.core.kubelet.admission.verdict import Situation
+    from numalign.core.kubelet.devices.devices import Device
+    from numalign.core.machine.machine import Machine
+    from numalign.core.views.podresources import View
+    from numalign.wire.kubelet.config import KubeletConfig
+    from numalign.wire.pods.records import PodRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """One host at one moment, as its files and answers show it."""
+
+    source: str  # what to call it in a message
+    machine: Machine
+    config: KubeletConfig | None = None  # None: what suits the machine
+    version: Version = Version.V1_36
+    fidelity: Fidelity = Fidelity.KUBELET
+    state: Mapping[str, bytes] = field(default_factory=dict)  # state files by name
+    # Pods with or without uid. A pod without one is found in the state by what it asks for.
+    pods: tuple[PodRecord, ...] = ()
+    pods_complete: bool = False  # whether there are no others, so that all else is stale
+    names: Mapping[str, str] = field(default_factory=dict)  # uid -> namespace/name
+    pod_resources: View | None = None  # what the PodResources API answered
+    devices: Mapping[str, tuple[Device, ...]] | None = None  # as the plugins report them
+    pods_max: int | None = None  # None: what the configuration says
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A situation and where it comes from."""
+
+    situation: Situation
+    config: KubeletConfig
+    evidence: Evidence
+    unknown: frozenset[str] = frozenset()  # uids of pods that only the state files know
+    notes: tuple[str, ...] = ()  # what the user should know before trusting an answer

@@ -1,0 +1,144 @@
+"""From evidence to a situation: the state files taken up as the kubelet does, and the pods found.
+
+A state file knows pods by uid only, and whatever belongs to no active pod is freed before the next
+admission. So every uid in the files gets a pod: the real one where it is known, else a stand-in
+that asks for what it holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from numalign.apps.snapshots import running
+from numalign.apps.snapshots.inputs import Evidence, Loaded
+from numalign.apps.snapshots.reported import reported
+from numalign.core.errors import ConfigError, CorruptCheckpointError, StartError
+from numalign.core.kubelet import host as hosts
+from numalign.core.kubelet.admission import node_fit
+from numalign.core.kubelet.admission.verdict import Situation
+from numalign.core.kubelet.devices import devices as device_rules
+from numalign.core.kubelet.devices.devices import SavedDevices
+from numalign.core.kubelet.host import Host, HostState
+from numalign.core.kubelet.state import CpuState, MemoryState
+from numalign.core.machine.kubelet_view import machine_info
+from numalign.core.settings import Settings
+from numalign.wire.kubelet.config import KubeletConfig
+from numalign.wire.kubelet.host_settings import default_config, host_settings
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The content of the state files, None for a missing one."""
+
+    cpu: CpuState | None = None
+    memory: MemoryState | None = None
+    devices: SavedDevices | None = None
+
+
+def loaded(evidence: Evidence) -> Loaded:
+    """The situation; ConfigError where the kubelet would not start with this."""
+    config, host = built(evidence)
+    files = decoded(evidence, host)
+    state, notes = _taken_up(evidence, host, files)
+    found = running.pods_of(evidence, host, files.cpu, files.memory, files.devices)
+    state = replace(state, pods=found.pods)
+    offered = reported(evidence, files.devices)
+    for name, items in offered.devices.items():
+        resource = device_rules.device_resource(items)
+        state = replace(state, devices=device_rules.with_reported(state.devices, name, resource))
+    totals = node_fit.allocatable(host.settings, host.info, pods_max=pods_max(evidence))
+    return Loaded(
+        Situation(evidence.machine, host, state, totals, found.names),
+        config,
+        evidence,
+        found.unknown,
+        (*evidence.notes, *notes, *found.notes, *offered.notes),
+    )
+
+
+def _taken_up(evidence: Evidence, host: Host, files: Files) -> tuple[HostState, tuple[str, ...]]:
+    """The state that the running kubelet has, and what to say about it.
+
+    On a full host with strictly reserved CPUs the shared pool is empty. A kubelet goes on with
+    that, but does not start with it.
+    """
+    cpu = files.cpu
+    is_full = cpu is not None and bool(cpu.entries) and not cpu.shared
+    try:
+        state = hosts.start(
+            host,
+            cpu=None if is_full and not host.is_safe else cpu,
+            memory=files.memory,
+            saved_devices=files.devices,
+        )
+    except StartError as error:
+        raise ConfigError(
+            f"{evidence.source}: the kubelet would not start with this state: {error}. "
+            "Give the configuration that wrote it, or see 'numalign replay'."
+        ) from error
+    if cpu is None or not is_full or host.is_safe:
+        return state, ()
+    note = "no CPU is left in the shared pool: the kubelet goes on, but would not start again"
+    return replace(state, cpu=cpu), (note,)
+
+
+def built(evidence: Evidence) -> tuple[KubeletConfig, Host]:
+    """The configuration in force and the managers; ConfigError where they refuse it."""
+    config, settings = settings_of(evidence)
+    try:
+        return config, hosts.build(settings, machine_info(evidence.machine))
+    except StartError as error:
+        raise ConfigError(
+            f"{evidence.source}: the kubelet would not start with this configuration: {error}"
+        ) from error
+
+
+def settings_of(evidence: Evidence) -> tuple[KubeletConfig, Settings]:
+    """The configuration in force and what it means on this machine."""
+    config = evidence.config or default_config(evidence.machine)
+    try:
+        return config, host_settings(
+            config, evidence.machine, version=evidence.version, fidelity=evidence.fidelity
+        )
+    except ConfigError as error:
+        raise ConfigError(f"{evidence.source}: {error}") from error
+
+
+def decoded(evidence: Evidence, host: Host) -> Files:
+    """What the state files say; CorruptCheckpointError with the kubelet's words if they are bad."""
+    if not evidence.state:
+        return Files()
+    from numalign.wire.checkpoints import cpu as cpu_checkpoint  # noqa: PLC0415 - large
+    from numalign.wire.checkpoints import memory as memory_checkpoint  # noqa: PLC0415
+
+    settings = host.settings
+    cpu = evidence.state.get(cpu_checkpoint.FILE_NAME)
+    memory = evidence.state.get(memory_checkpoint.FILE_NAME)
+    return Files(
+        None if cpu is None else cpu_checkpoint.decode(cpu, settings),
+        None if memory is None else memory_checkpoint.decode(memory, settings),
+        saved_devices(evidence),
+    )
+
+
+def saved_devices(evidence: Evidence) -> SavedDevices | None:
+    """What the device manager's file says."""
+    from numalign.wire.checkpoints import device_holdings  # noqa: PLC0415
+    from numalign.wire.checkpoints import devices as device_checkpoint  # noqa: PLC0415 - large
+
+    data = evidence.state.get(device_checkpoint.FILE_NAME)
+    if data is None:
+        return None
+    try:
+        return device_holdings.saved_of(device_checkpoint.decode(data))
+    except CorruptCheckpointError as error:
+        raise CorruptCheckpointError(
+            f"{evidence.source}: {device_checkpoint.FILE_NAME}: {error}. The kubelet would log "
+            "this and start as if no device was given; leave the file out to do the same."
+        ) from error
+
+
+def pods_max(evidence: Evidence) -> int:
+    """How many pods the host takes."""
+    config = evidence.config or KubeletConfig()
+    return evidence.pods_max or config.pods_max_on(len(evidence.machine.cpus))

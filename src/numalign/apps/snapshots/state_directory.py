@@ -1,0 +1,26 @@
+"""The state files in a kubelet's directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from numalign.adapters.local.small_files import read_small
+from numalign.core.errors import ConfigError
+from numalign.wire.checkpoints.state_files import PLACES
+
+STATE_BYTES_MAX: Final = 64 * 1024 * 1024
+
+
+def state_files(directory: Path) -> dict[str, bytes]:
+    """The state files of a directory such as /var/lib/kubelet, those that are there."""
+    if not directory.is_dir():
+        raise ConfigError(f"{directory}: found no directory, expected one with state files.")
+    found: dict[str, bytes] = {}
+    for name, place in PLACES.items():
+        for path in (directory / place, directory / name):  # a copy may be flat
+            data = read_small(path, STATE_BYTES_MAX)
+            if data is not None:
+                found[name] = data
+                break
+    return found

@@ -1,0 +1,94 @@
+"""``numalign agent``: run the node agent on this host."""
+
+# ruff: noqa: PLC0415 - a command loads what it needs when it runs
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from numalign.cli.app import examples, new_app
+from numalign.cli.options import MachineOption
+
+app = new_app()
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        help="A KubeletConfiguration, or an AgentConfiguration of ours. Without it: static CPU "
+        "and memory managers, best-effort, one reserved CPU.",
+        show_default=False,
+    ),
+]
+StateOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--state-dir",
+        help="Where state, logs and sockets are kept. Without it: /var/lib/numalign for root, "
+        "~/.local/state/numalign for others.",
+        show_default=False,
+    ),
+]
+ListenOption = Annotated[
+    str, typer.Option("--listen", help="Loopback address of the read-only API; '' for none.")
+]
+LISTEN_DEFAULT = "127.0.0.1:8421"
+
+
+@app.command(
+    epilog=examples(
+        "numalign agent --pods /etc/numalign/pods",
+        "numalign agent --config kubelet.yaml --listen 127.0.0.1:8421",
+        "numalign agent --runtime cri --cri-socket /run/containerd/containerd.sock",
+        "numalign agent --runtime none --machine epyc-2s-nps4 --state-dir /tmp/try",
+    )
+)
+def agent(
+    config: ConfigOption = None,
+    pods: Annotated[
+        Path | None,
+        typer.Option(
+            "--pods",
+            help="A directory of manifests to follow: a new file is a pod, a changed one replaces "
+            "it, a removed one ends it. Names that begin with a dot are passed over.",
+            show_default=False,
+        ),
+    ] = None,
+    state_dir: StateOption = None,
+    runtime: Annotated[
+        str,
+        typer.Option(
+            help="What runs containers: process (of this host), cri (containerd or CRI-O), or none "
+            "to decide only."
+        ),
+    ] = "process",
+    cri_socket: Annotated[
+        str | None,
+        typer.Option(
+            "--cri-socket",
+            help="Socket of the container runtime. Without it: that of containerd, then of CRI-O.",
+            show_default=False,
+        ),
+    ] = None,
+    machine: MachineOption = None,
+    listen: ListenOption = LISTEN_DEFAULT,
+) -> int:
+    """Run the node agent: admit pods, run and pin them, keep it true.
+
+    It follows a directory of manifests and serves an API on a unix socket in the state directory.
+    Containers go on when it stops, and are taken up again when it starts.
+    """
+    from numalign.cli.agent.process import run_agent
+
+    return run_agent(
+        config=config,
+        pods=pods,
+        state_dir=state_dir,
+        runtime=runtime,
+        machine=machine,
+        listen=listen,
+        ends_pods=False,
+        cri_socket=cri_socket,
+    )

@@ -1,0 +1,136 @@
+"""The process behind ``numalign agent`` and ``numalign up``: agent and API in one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from numalign.adapters.local import paths
+from numalign.apps.agent.metrics import AgentMetrics
+from numalign.apps.agent.run import Options, Parts, assembled, run
+from numalign.apps.agent.saved import STATE_FILES
+from numalign.cli.daemon import address, configure_logs
+from numalign.core.errors import (
+    ConfigError,
+    CorruptCheckpointError,
+    PeerError,
+    StartError,
+)
+from numalign.web.server import serve
+
+LOCK_NAME: Final = "agent.lock"
+END_SECONDS_MAX: Final = 15.0
+RUNTIMES: Final = ("process", "cri", "none")
+
+
+def run_agent(
+    *,
+    config: Path | None,
+    pods: Path | None,
+    state_dir: Path | None,
+    runtime: str,
+    machine: str | None,
+    listen: str,
+    ends_pods: bool,
+    cri_socket: str | None = None,
+) -> int:
+    """Runs an agent until it is told to stop; the exit code."""
+    if runtime not in RUNTIMES:
+        raise ConfigError(f"--runtime: found {runtime!r}, expected one of {', '.join(RUNTIMES)}")
+    tcp = address(listen)
+    directory = (state_dir or paths.state_directory()).absolute()
+    socket = None if cri_socket is None else Path(cri_socket.removeprefix("unix://"))
+    options = Options(directory, pods, config, machine, runtime, socket)
+    configure_logs()
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        with alone(directory):
+            asyncio.run(_served(options, tcp, ends_pods=ends_pods))
+    except (StartError, CorruptCheckpointError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        if any((directory / name).exists() for name in STATE_FILES):
+            print(
+                f"hint: `numalign state check --state-dir {directory}` says what would change, "
+                f"`numalign state reset --state-dir {directory} --dry-run` what a clean start "
+                "would remove",
+                file=sys.stderr,
+            )
+        return 1
+    return 0
+
+
+@contextlib.contextmanager
+def alone(directory: Path) -> Iterator[None]:
+    """Holds the state directory for one agent."""
+    # For reading only: a file that is open for writing would keep the filesystem from being
+    # mounted read-only.
+    descriptor = os.open(directory / LOCK_NAME, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise PeerError(
+            f"{directory}: another agent runs with this state directory. "
+            "Stop it first, or give another one with --state-dir."
+        ) from error
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+async def _served(options: Options, tcp: tuple[str, int] | None, *, ends_pods: bool) -> None:
+    parts = await assembled(options)
+    metrics = AgentMetrics(parts.agent.setup)
+    parts.agent.on_note = lambda note: metrics.note(note, parts.agent.state)
+    parts.agent.on_registered = metrics.registered
+    parts.agent.on_allocated = metrics.allocated
+    parts.agent.on_asked = metrics.asked
+    for note in parts.notes:
+        print(f"note: {note}", file=sys.stderr)
+    api = serve(
+        parts.agent,
+        unix_socket=paths.socket_path(options.state_dir),
+        tcp=tcp,
+        token=paths.token_of(options.state_dir),
+        metrics=metrics,
+        on_started=lambda addresses: _say_where(options, addresses, ends_pods=ends_pods),
+    )
+    await run(parts, api, before_end=_end_pods(parts) if ends_pods else None)
+
+
+def _say_where(options: Options, addresses: Sequence[str], *, ends_pods: bool) -> None:
+    here = f" --socket {paths.socket_path(options.state_dir)}"
+    if options.state_dir == paths.state_directory():
+        here = ""
+    example = "too-big" if ends_pods else "NAME"
+    after = "the example pods end with it" if ends_pods else "the pods go on"
+    page = next((address for address in addresses if address.startswith("http")), None)
+    lines = [
+        f"The agent runs; its state is in {options.state_dir}",
+        f"  who sits where:   numalign get cpus{here}",
+        f"  pods:             numalign get pods{here}",
+        f"  why was it so:    numalign describe pod {example}{here}",
+        f"  stop it:          Ctrl-C or kill {os.getpid()}; {after}",
+    ]
+    if page:
+        lines.append(f"  in a browser:     {page}")
+    print("\n".join(lines), flush=True)
+
+
+async def _end_pods(parts: Parts) -> None:
+    """Ends every pod of the manifests and waits until all are gone; others are left alone."""
+    agent = parts.agent
+    ours = [uid for uid, pod in agent.state.pods.items() if pod.source.startswith("file:")]
+    for uid in ours:
+        await agent.delete(uid)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(END_SECONDS_MAX):
+            while any(uid in agent.state.pods for uid in ours):
+                await asyncio.sleep(0.05)

@@ -1,0 +1,231 @@
+"""The way from the command line to a running agent: HTTP over its unix socket, or over TCP."""
+
+# ruff: noqa: PLC0415 - httpx takes long to load, and --help must not wait for it
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from numalign.adapters.local import paths
+from numalign.core.errors import ConfigError, PeerError
+
+if TYPE_CHECKING:
+    import httpx
+
+TIMEOUT_SECONDS: Final = 30.0
+CONNECT_SECONDS: Final = 5.0
+ANSWER_BYTES_MAX: Final = 256 * 1024 * 1024
+SOCKET_VARIABLE: Final = "NUMALIGN_SOCKET"
+TOKEN_VARIABLE: Final = "NUMALIGN_TOKEN"  # noqa: S105 - the name of a variable
+
+SocketOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--socket",
+        metavar="PATH",
+        envvar=SOCKET_VARIABLE,
+        show_default=False,
+        help="The agent's unix socket, if it is not in the usual state directory.",
+    ),
+]
+ServerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        metavar="URL",
+        show_default=False,
+        help=f"Reach the agent over TCP instead; {TOKEN_VARIABLE} holds the token for changes.",
+    ),
+]
+NamespaceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--namespace", "-n", metavar="NAME", show_default=False, help="The namespace of the pod."
+    ),
+]
+
+
+class RefusalError(Exception):
+    """The agent's no: its status code, its reason in one word, and its sentence."""
+
+    def __init__(
+        self, status: int, reason: str, error: str, pod: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(error)
+        self.status = status
+        self.reason = reason
+        self.error = error
+        self.pod = pod
+
+    def as_error(self, where: str) -> PeerError:
+        """The same as an error that ends the command."""
+        return PeerError(f"{where}: {self.error} ({self.reason})")
+
+
+class AgentClient:
+    """A connection to an agent. Every failure is a PeerError that names where it was tried."""
+
+    def __init__(self, http: httpx.Client, where: str) -> None:
+        self._http = http
+        self.where = where
+
+    def get(self, path: str, **query: str | int) -> Any:  # noqa: ANN401 - JSON
+        """What is at a path."""
+        return self.ask("GET", path, query=query)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str | int] | None = None,
+        body: bytes | None = None,
+    ) -> Any:  # noqa: ANN401 - JSON
+        """The JSON of an answer; PeerError if it is a no."""
+        try:
+            return self.tried(method, path, query=query, body=body)
+        except RefusalError as refusal:
+            raise refusal.as_error(self.where) from refusal
+
+    def tried(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str | int] | None = None,
+        body: bytes | None = None,
+    ) -> Any:  # noqa: ANN401 - JSON
+        """The JSON of an answer; RefusalError if it is a no."""
+        import httpx
+
+        try:
+            answer = self._http.request(method, path, params=query, content=body)
+            value = answer.json()
+        except httpx.HTTPError as exc:
+            raise self._unreachable(exc) from exc
+        except ValueError as exc:
+            raise PeerError(
+                f"{self.where}: the answer to {path} is no JSON; is this the agent?"
+            ) from exc
+        if answer.is_success:
+            return value
+        raise _refusal(answer.status_code, value)
+
+    @contextmanager
+    def stream(self, path: str, **query: str | int) -> Iterator[Iterator[bytes]]:
+        """The bytes of an answer as they come, for as long as it takes."""
+        import httpx
+        import msgspec
+
+        limits = httpx.Timeout(TIMEOUT_SECONDS, connect=CONNECT_SECONDS, read=None)
+        try:
+            with self._http.stream("GET", path, params=query, timeout=limits) as answer:
+                if not answer.is_success:
+                    value = msgspec.json.decode(answer.read())
+                    raise _refusal(answer.status_code, value).as_error(self.where)
+                yield answer.iter_bytes()
+        except httpx.HTTPError as exc:
+            raise self._unreachable(exc) from exc
+        except msgspec.DecodeError as exc:
+            raise PeerError(f"{self.where}: the answer to {path} is no JSON") from exc
+
+    def pod_named(self, name: str, namespace: str | None) -> Any:  # noqa: ANN401 - JSON
+        """The one pod of this name; PeerError if there is none, or several and no namespace."""
+        query = {"name": name} if namespace is None else {"name": name, "namespace": namespace}
+        found = self.get("/pods", **query)["items"]
+        if len(found) == 1:
+            return found[0]
+        shown = name if namespace is None else f"{namespace}/{name}"
+        if not found:
+            raise PeerError(f"found no pod {shown}. See 'numalign get pods'.")
+        spaces = ", ".join(sorted(pod["metadata"]["namespace"] for pod in found))
+        raise PeerError(f"found pods {name} in the namespaces {spaces}: say which with -n.")
+
+    def _unreachable(self, exc: Exception) -> PeerError:
+        import httpx
+
+        if isinstance(exc, httpx.ConnectError):
+            return _nobody(self.where)
+        if isinstance(exc, httpx.TimeoutException):
+            text = f"the agent did not answer within {TIMEOUT_SECONDS:g} seconds"
+            return PeerError(f"{self.where}: {text}", retry=True)
+        return PeerError(f"{self.where}: {exc or type(exc).__name__}", retry=True)
+
+
+def _refusal(status: int, value: object) -> RefusalError:
+    found = value if isinstance(value, dict) else {}
+    error = str(found.get("error", f"status {status}"))
+    return RefusalError(status, str(found.get("reason", "Unknown")), error, found.get("pod"))
+
+
+@contextmanager
+def connected(socket: Path | None, server: str | None) -> Iterator[AgentClient]:
+    """A client of the agent that the options name, or of the one in the usual place."""
+    import httpx
+
+    if server is not None:
+        if socket is not None and SOCKET_VARIABLE not in os.environ:
+            raise ConfigError("found both --socket and --server, expected one of them.")
+        if not server.startswith(("http://", "https://")):
+            raise ConfigError(
+                f"--server: found {server!r}, expected a URL such as http://HOST:PORT."
+            )
+        # Certificates take long to load, and only https needs them.
+        verify = server.startswith("https://")
+        transport, base, where = httpx.HTTPTransport(verify=verify), server, server
+        token = _token()
+    else:
+        path = socket or paths.socket_path(paths.state_directory())
+        _probe(path)
+        transport, base = httpx.HTTPTransport(uds=str(path), verify=False), "http://localhost"
+        where, token = str(path), None
+    headers = {} if token is None else {"authorization": f"Bearer {token}"}
+    try:
+        http = httpx.Client(
+            base_url=base,
+            transport=transport,
+            headers=headers,
+            timeout=httpx.Timeout(TIMEOUT_SECONDS, connect=CONNECT_SECONDS),
+            trust_env=False,  # a proxy has no business between us and this host
+        )
+    except (httpx.InvalidURL, ValueError) as exc:
+        raise ConfigError(f"--server: found {server!r}: {exc}.") from exc
+    with http:
+        yield AgentClient(http, where)
+
+
+def _probe(path: Path) -> None:
+    """Connects once by hand: the words for each failure are better, and nothing is left open."""
+    import socket
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(CONNECT_SECONDS)
+        try:
+            probe.connect(str(path))
+        except PermissionError as exc:
+            raise PeerError(
+                f"{path}: this user may not use the socket; the agent's owner may."
+            ) from exc
+        except OSError as exc:
+            raise _nobody(str(path)) from exc
+
+
+def _nobody(where: str) -> PeerError:
+    return PeerError(
+        f"{where}: no agent answers there. Start one with 'numalign agent', or name another with "
+        "--socket or --server.",
+        retry=True,
+    )
+
+
+def _token() -> str | None:
+    given = os.environ.get(TOKEN_VARIABLE)
+    if given:
+        return given
+    path = paths.token_path(paths.state_directory())
+    return paths.read_token(path) if os.access(path, os.R_OK) else None

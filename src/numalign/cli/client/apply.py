@@ -1,0 +1,52 @@
+"""``numalign apply``: have pods admitted and run."""
+
+# ruff: noqa: PLC0415 - a command loads what it needs when it runs
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+
+from numalign.cli.app import examples, new_app
+from numalign.cli.client.agent_client import ServerOption, SocketOption, connected
+from numalign.cli.client.changes_output import show
+from numalign.cli.output import Output, output_option
+
+FORMATS: Final = ("lines", "json", "yaml")
+
+app = new_app()
+
+
+@app.command(
+    epilog=examples(
+        "numalign apply -f pod.yaml",
+        "numalign apply -f examples/pods/",
+        "kubectl get pod web -o yaml | numalign apply -f -",
+    )
+)
+def apply(
+    ctx: typer.Context,
+    files: Annotated[
+        list[str],
+        typer.Option(
+            "--filename",
+            "-f",
+            metavar="FILE|DIR|-",
+            help="A manifest, a directory of manifests, or - for stdin. Repeat for more.",
+        ),
+    ],
+    output: Annotated[str, output_option(*FORMATS)] = "lines",
+    socket: SocketOption = None,
+    server: ServerOption = None,
+) -> None:
+    """Have the pods of manifests admitted and run.
+
+    A pod that runs as written is left alone; one that differs or has ended is replaced. A pod
+    that is refused stays visible with the reason, and the exit code is 1.
+    """
+    from numalign.cli import manifests
+    from numalign.cli.client.pod_changes import applied
+
+    records = manifests.read(files)
+    with connected(socket, server) as agent:
+        show(Output.of(ctx), output, (applied(agent, record) for record in records))

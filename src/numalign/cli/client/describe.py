@@ -1,0 +1,202 @@
+"""``numalign describe``: all about one pod, with the decision and why it was made."""
+
+# ruff: noqa: PLC0415 - a command loads what it needs when it runs
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final
+
+import typer
+
+from numalign.cli.app import examples, new_app
+from numalign.cli.client.agent_client import NamespaceOption, ServerOption, SocketOption, connected
+from numalign.cli.output import Output, output_option
+
+FORMATS: Final = ("text", "json", "yaml")
+KINDS: Final = ("pod",)
+Fields = Iterator[tuple[int, str, str]]  # indent, name, value
+
+app = new_app()
+
+
+def _kind(value: str) -> str:
+    known = {"pods": "pod", "po": "pod"}.get(value, value)
+    if known not in KINDS:
+        raise typer.BadParameter(f"{value!r} is none of {', '.join(KINDS)}")
+    return known
+
+
+@app.command(
+    epilog=examples(
+        "numalign describe pod web",
+        "numalign describe pod web -n shop",
+        "numalign describe pod web -o json | jq .decisions",
+    )
+)
+def describe(
+    ctx: typer.Context,
+    kind: Annotated[str, typer.Argument(metavar="KIND", callback=_kind, help="Always pod.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The pod.")],
+    namespace: NamespaceOption = None,
+    output: Annotated[str, output_option(*FORMATS)] = "text",
+    socket: SocketOption = None,
+    server: ServerOption = None,
+) -> None:
+    """Show all about a pod: how it fares, where it sits and why.
+
+    The decision shows what each provider answered: sets of NUMA nodes with + if preferred.
+    """
+    del kind
+    out = Output.of(ctx)
+    with connected(socket, server) as agent:
+        pod = agent.pod_named(name, namespace)
+        decisions = agent.get("/decisions", uid=pod["metadata"]["uid"])["items"]
+    value = {"pod": pod, "decisions": decisions}
+    if output == "json":
+        import json
+
+        out.text(json.dumps(value, indent=2) + "\n")
+    elif output == "yaml":
+        import yaml
+
+        out.text(yaml.safe_dump(value, sort_keys=False, width=out.width))
+    else:
+        out.lines([*_lines(pod, decisions), *_explained(decisions, out.width)])
+
+
+def _lines(pod: Mapping[str, Any], decisions: list[Mapping[str, Any]]) -> Any:  # noqa: ANN401
+    from numalign.apps.render.text import Span, Tone
+    from numalign.cli.main import one_line
+
+    fields = [*_pod(pod), *_containers(pod), *_decisions(decisions)]
+    for indent, name, value in fields:
+        label = f"{'  ' * indent}{name}:" if name else "  " * indent
+        text = one_line(value)
+        if not text:
+            yield (Span(label, Tone.TITLE),)
+        elif name:
+            yield (Span(f"{label:<16}", Tone.TITLE), Span(f" {text}"))
+        else:
+            yield (Span(f"{label}{text}"),)
+
+
+def _explained(decisions: list[Mapping[str, Any]], width: int) -> Any:  # noqa: ANN401
+    """Why the newest decision was a refusal, as 'numalign explain' shows it."""
+    from numalign.apps.render.explanation import render
+    from numalign.apps.render.text import line
+
+    found = decisions[0].get("explanation") if decisions else None
+    if found:
+        yield line("")
+        yield from render(found, width=width)
+
+
+def _pod(pod: Mapping[str, Any]) -> Fields:
+    from numalign.cli.client.agent_rows import age_text, pod_status
+
+    metadata, status, placed = pod["metadata"], pod["status"], pod["numalign"]
+    created = metadata["creationTimestamp"]
+    yield 0, "Name", metadata["name"]
+    yield 0, "Namespace", metadata["namespace"]
+    yield 0, "UID", metadata["uid"]
+    yield 0, "Source", placed["source"]
+    yield 0, "Created", f"{created} ({age_text(created, time.time())} ago)"
+    for key in ("labels", "annotations"):
+        if metadata.get(key):
+            texts = (f"{name}={value}" for name, value in metadata[key].items())
+            yield 0, key.title(), ", ".join(texts)
+    yield 0, "Status", pod_status(pod)
+    yield 0, "Phase", status["phase"]
+    if status.get("message"):
+        yield 0, "Message", status["message"]
+    yield 0, "QoS class", status["qosClass"]
+    if placed["awaitedDevices"]:
+        yield 0, "Awaits", ", ".join(placed["awaitedDevices"])
+    for note in placed["notes"]:
+        yield 0, "Note", note
+    if "podCpus" in placed:
+        yield 0, "Pod CPUs", placed["podCpus"]
+    if "podMemory" in placed:
+        yield 0, "Pod memory", _blocks(placed["podMemory"])
+
+
+def _containers(pod: Mapping[str, Any]) -> Fields:
+    status = pod["status"]
+    for title, key, given in (
+        ("Init containers", "initContainerStatuses", "initContainers"),
+        ("Containers", "containerStatuses", "containers"),
+    ):
+        records = pod["spec"].get(given) or []
+        states = {state["name"]: state for state in status.get(key, [])}
+        if records:
+            yield 0, title, ""
+        for record in records:
+            yield from _container(record, states.get(record["name"]), pod["numalign"])
+
+
+def _container(
+    record: Mapping[str, Any], state: Mapping[str, Any] | None, placed: Mapping[str, Any]
+) -> Fields:
+    yield 1, record["name"], ""
+    command = [*(record.get("command") or []), *(record.get("args") or [])]
+    if command:
+        yield 2, "Command", " ".join(command)
+    if state is not None:
+        yield 2, "State", _state(state["state"])
+        if "lastState" in state:
+            yield 2, "Before", _state(state["lastState"])
+        yield 2, "Restarts", str(state["restartCount"])
+    for key, amounts in (record.get("resources") or {}).items():
+        if amounts:
+            yield 2, key.title(), ", ".join(f"{name} {text}" for name, text in amounts.items())
+    own = placed["containers"].get(record["name"])
+    if own is None:
+        return
+    if own["pid"]:
+        yield 2, "PID", str(own["pid"])
+    if own["cpus"]:
+        yield 2, "CPUs", f"{own['cpus']} ({'exclusive' if own['exclusive'] else 'shared pool'})"
+    if own["memory"]:
+        yield 2, "Memory", _blocks(own["memory"])
+    for resource, ids in own["devices"].items():
+        yield 2, "Devices", f"{resource}: {', '.join(ids)}"
+    if own["hint"] is not None:
+        yield 2, "Hint", _hint(own["hint"])
+
+
+def _hint(hint: Mapping[str, Any]) -> str:
+    where = "any node" if hint["nodes"] is None else _on(hint["nodes"])
+    return f"{where}, {'preferred' if hint['preferred'] else 'not preferred'}"
+
+
+def _on(nodes: list[int]) -> str:
+    return f"{'node' if len(nodes) == 1 else 'nodes'} {', '.join(map(str, nodes))}"
+
+
+def _blocks(blocks: list[Mapping[str, Any]]) -> str:
+    from numalign.core.values.sizes import human
+
+    return ", ".join(f"{human(b['sizeBytes'])} of {b['type']} on {_on(b['nodes'])}" for b in blocks)
+
+
+def _state(state: Mapping[str, Any]) -> str:
+    for name, values in state.items():
+        facts = {k: v for k, v in values.items() if k != "containerID"}
+        shown = ", ".join(f"{key} {value}" for key, value in facts.items())
+        return f"{name} ({shown})" if shown else str(name)
+    return "unknown"
+
+
+def _decisions(decisions: list[Mapping[str, Any]]) -> Fields:
+    from numalign.core.views.trace import lines_of
+
+    if not decisions:
+        yield 0, "Decision", "not among the last ones that the agent remembers"
+    for decision in decisions[:1]:
+        words = [decision["outcome"].removeprefix("pod_")]
+        if decision.get("reason"):
+            words.append(f"{decision['reason']}: {decision.get('message', '')}")
+        yield 0, "Decision", ", ".join(words)
+        for line in lines_of(decision["trace"]):
+            yield 1, "", line

@@ -1,0 +1,91 @@
+"""Reading a cluster once, for commands that show something of it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from numalign.adapters.kubernetes.api_server import ApiServer
+from numalign.apps.render.text import printable
+from numalign.core.cluster.publish.zones import HostTopology
+from numalign.core.cluster.scheduling.constraints import HostFacts
+from numalign.core.errors import ApiError, ConfigError, WireError
+from numalign.core.pod import Pod
+from numalign.wire.kubernetes import nrt
+from numalign.wire.kubernetes.api import HOSTS, NRTS, PODS, Kind, head_of
+from numalign.wire.kubernetes.scheduling import ClusterPod, host_from_json, pod_from_json
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Everything that there was at one moment."""
+
+    hosts: tuple[HostFacts, ...] = ()
+    topologies: dict[str, HostTopology] = field(default_factory=dict)
+    pods: tuple[ClusterPod, ...] = ()
+
+    def pods_by_host(self) -> dict[str, list[Pod]]:
+        """The pods that are on each host and have not ended."""
+        found: dict[str, list[Pod]] = {}
+        for pod in self.pods:
+            if pod.host and not pod.is_over:
+                found.setdefault(pod.host, []).append(pod.pod)
+        return found
+
+
+def read_cluster(
+    kubeconfig: Path | None, context: str | None, *, with_pods: bool = False
+) -> Cluster:
+    """Reads hosts, what they publish, and the pods if wanted."""
+    return asyncio.run(_read(kubeconfig, context, with_pods=with_pods))
+
+
+async def _read(kubeconfig: Path | None, context: str | None, *, with_pods: bool) -> Cluster:
+    async with ApiServer.connect(kubeconfig, context=context) as api:
+        hosts = await _listed(api, HOSTS, host_from_json)
+        try:
+            published = await _listed(api, NRTS, _topology)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            raise ConfigError(
+                "the cluster knows no NodeResourceTopology objects. Apply the output of "
+                "'numalign crd', and run 'numalign export' on its hosts."
+            ) from error
+        pods = await _listed(api, PODS, pod_from_json) if with_pods else []
+        return Cluster(tuple(hosts), {one.name: one for one in published}, tuple(pods))
+
+
+async def _listed(api: ApiServer, kind: Kind, decode: Callable[[bytes], _T]) -> list[_T]:
+    raw, _ = await api.listed(kind)
+    found = []
+    for one in raw:
+        try:
+            found.append(decode(bytes(one)))
+        except WireError as error:
+            _warn(kind, one, error)
+    return found
+
+
+def _warn(kind: Kind, raw: msgspec.Raw, error: WireError) -> None:
+    name = head_of(raw).name or "without a name"
+    _say(f"warning: {kind.name} {name[:100]} is passed over: {error}")
+
+
+def _topology(data: bytes) -> HostTopology:
+    found = nrt.read(data)
+    for problem in found.problems:
+        _say(f"warning: {found.topology.name}: {problem}")
+    return found.topology
+
+
+def _say(text: str) -> None:
+    print(printable(text), file=sys.stderr)

@@ -1,0 +1,127 @@
+"""The process behind ``numalign scheduler``: watches, decisions and HTTP in one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from numalign.adapters.kubernetes.api_server import ApiServer
+from numalign.adapters.kubernetes.lease import Election
+from numalign.apps.scheduler.driver import DriverOptions, Scheduler
+from numalign.apps.scheduler.judge import Judge
+from numalign.apps.scheduler.model import State
+from numalign.cli.cluster.process import all_until_told
+from numalign.cli.daemon import address, configure_logs
+from numalign.core.cluster.nrt_match.match import Strategy
+from numalign.core.cluster.scheduling.fleet import Cluster
+from numalign.core.cluster.scheduling.fragmentation import Packing
+from numalign.core.errors import ConfigError
+from numalign.web import extender, probes
+from numalign.web.extender import Tls
+
+LEVELS: Final = ("exact", "upstream")
+NO_PACKING: Final = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line says."""
+
+    is_extender: bool
+    is_standalone: bool
+    scheduler_name: str
+    level: str
+    strategy: str
+    packing: str
+    is_strict: bool
+    is_patient: bool
+    score_max: int
+    listen: str
+    probes_listen: str
+    tls_cert: Path | None
+    tls_key: Path | None
+    tls_client_ca: Path | None
+    is_electing: bool
+    lease: str
+    kubeconfig: Path | None
+    context: str | None
+
+
+def run_scheduler(asked: Asked) -> int:
+    """Runs a scheduler until it is told to stop; the exit code."""
+    if asked.is_extender == asked.is_standalone:
+        found = "both" if asked.is_extender else "neither"
+        raise ConfigError(f"found {found} of --extender and --standalone, expected one of them")
+    configure_logs()
+    asyncio.run(_run(asked))
+    return 0
+
+
+def judge_of(
+    level: str, strategy: str, packing: str = NO_PACKING, *, is_patient: bool = False
+) -> Judge:
+    """Who decides about NUMA, by the words of the command line."""
+    _check("--level", level, LEVELS)
+    _check("--strategy", strategy, [one.value for one in Strategy])
+    _check("--packing", packing, [NO_PACKING, *(one.value for one in Packing)])
+    return Cluster(
+        is_exact=level == "exact",
+        strategy=Strategy(strategy),
+        pack=None if packing == NO_PACKING else Packing(packing),
+        is_patient=is_patient,
+    )
+
+
+def _check(option: str, found: str, known: Sequence[str]) -> None:
+    if found not in known:
+        raise ConfigError(f"{option}: found {found!r}, expected one of {', '.join(known)}")
+
+
+def _tls(asked: Asked) -> Tls | None:
+    if asked.tls_cert is None and asked.tls_key is None and asked.tls_client_ca is None:
+        return None
+    if asked.tls_cert is None or asked.tls_key is None:
+        raise ConfigError("--tls-cert and --tls-key belong together: give both")
+    return Tls(asked.tls_cert, asked.tls_key, asked.tls_client_ca)
+
+
+async def _run(asked: Asked) -> None:
+    tls = _tls(asked)
+    verbs = address(asked.listen)
+    others = address(asked.probes_listen, option="--probes-listen")
+    async with ApiServer.connect(asked.kubeconfig, context=asked.context) as api:
+        state = State(
+            judge_of(asked.level, asked.strategy, asked.packing, is_patient=asked.is_patient),
+            "" if asked.is_extender else asked.scheduler_name,
+        )
+        options = DriverOptions(asked.is_extender, asked.is_strict, asked.score_max)
+        scheduler = Scheduler(api, state, options)
+        works: list[Coroutine[None, None, None]] = []
+        if asked.is_standalone and asked.is_electing:
+            namespace, _, name = asked.lease.rpartition("/")
+            election = Election(
+                api,
+                namespace=namespace or api.namespace,
+                name=name,
+                identity=scheduler.instance,
+                on_change=scheduler.lead,
+            )
+            works += [scheduler.run(), election.run()]
+        else:
+            scheduler.lead(is_leading=asked.is_standalone)
+            works.append(scheduler.run())
+        if verbs is not None and asked.is_extender:
+            works.append(extender.serve(scheduler, verbs, tls=tls, on_started=_say))
+        elif verbs is not None:
+            works.append(probes.serve(scheduler, verbs, on_started=_say))
+        if others is not None:
+            works.append(probes.serve(scheduler, others, on_started=_say))
+        await all_until_told(works)
+
+
+def _say(where: str) -> None:
+    print(f"The scheduler listens on {where}", file=sys.stderr, flush=True)

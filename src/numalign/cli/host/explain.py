@@ -1,0 +1,120 @@
+"""``numalign explain``: why is a pod admitted or refused, and what would make it fit?"""
+
+# ruff: noqa: PLC0415 - a command loads what it needs when it runs
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+import typer
+
+from numalign.cli.app import examples, new_app
+from numalign.cli.cluster import explain_pod
+from numalign.cli.host import source_options
+from numalign.cli.host.admit import FilesOption
+from numalign.cli.main import FAILED, OK
+from numalign.cli.options import ContextOption, KubeconfigOption
+from numalign.cli.output import Output, output_option
+
+FORMATS: Final = ("text", "json", "yaml")
+
+app = new_app()
+
+
+@app.command(
+    epilog=examples(
+        "numalign explain -f pod.yaml",
+        "numalign explain -f pod.yaml --on worker-3.tar.gz",
+        "numalign explain pod db-0 -n shop",
+        "numalign explain -f pod.yaml -o json | jq '.[0].changes[].text'",
+    )
+)
+def explain(  # noqa: PLR0913, PLR0917 - one parameter for each option
+    ctx: typer.Context,
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[pod NAME]", show_default=False, help="A pod of a live cluster."),
+    ] = None,
+    files: FilesOption = None,  # type: ignore[assignment] # needed, unless a pod is named
+    on: source_options.OnOption = None,
+    machine: source_options.MachineOption = None,
+    kubelet_config: source_options.KubeletConfigOption = None,
+    state: source_options.StateOption = None,
+    pods: source_options.PodsOption = None,
+    kubernetes: source_options.KubernetesOption = None,
+    fidelity: source_options.FidelityOption = None,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="With pod NAME: its namespace.")
+    ] = "default",
+    host: Annotated[
+        str | None,
+        typer.Option(
+            "--host",
+            show_default=False,
+            help="With pod NAME: ask this host, and not the pod's own or the closest one.",
+        ),
+    ] = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    search: Annotated[
+        bool, typer.Option("--search/--no-search", help="Search for changes that would help.")
+    ] = True,
+    output: Annotated[str, output_option(*FORMATS)] = "text",
+) -> int:
+    """Say why pods are admitted or refused, and what would help.
+
+    One sentence first; then the container, resource and NUMA nodes, the hints, the host, and
+    changes of the pod or the host that would let it in, smallest first, each of them tried.
+    Several pods are asked in order, each on the host as those before it left it. Exit code 0 if
+    all are admitted, 1 if one is not, 2 for bad input.
+    """
+    if what:
+        return _live(
+            Output.of(ctx),
+            output,
+            what,
+            lambda name: explain_pod.live_answer(
+                name, namespace, host, kubeconfig=kubeconfig, context=context, search=search
+            ),
+        )
+    if not files:
+        raise typer.BadParameter("give a manifest with -f, or 'pod NAME' for a pod of a cluster")
+    from numalign.apps.snapshots import explaining
+    from numalign.cli import manifests
+    from numalign.cli.host.search_progress import SearchProgress
+
+    out = Output.of(ctx)
+    records = manifests.read_workloads(files)
+    found = source_options.loaded(on, machine, kubelet_config, state, pods, kubernetes, fidelity)
+    with SearchProgress() as progress:
+        answers = list(explaining.answers(found, records, going=progress.going, search=search))
+    _show(out, output, answers)
+    return OK if all(answer["admitted"] for answer in answers) else FAILED
+
+
+def _live(
+    out: Output, output: str, what: list[str], answer_of: Callable[[str], dict[str, Any]]
+) -> int:
+    if len(what) != 2 or what[0] not in {"pod", "pods", "po"}:
+        raise typer.BadParameter(f"found {' '.join(what)!r}, expected 'pod NAME'")
+    answer = answer_of(what[1])
+    if output == "text":
+        from numalign.apps.render.text import Tone, line
+
+        out.lines([line(f"{what[1]} {answer['status']}", Tone.TITLE)])
+        out.lines([line(f"On {answer['host']}, as it is now:", Tone.DIM)])
+    _show(out, output, [answer])
+    return OK if answer["admitted"] else FAILED
+
+
+def _show(out: Output, output: str, answers: list[dict[str, Any]]) -> None:
+    if output != "text":
+        out.data(output, answers)
+        return
+    from numalign.apps.render.explanation import render
+    from numalign.apps.render.text import line
+
+    for number, answer in enumerate(answers):
+        if number:
+            out.lines([line("")])
+        out.lines(render(answer, width=out.width))

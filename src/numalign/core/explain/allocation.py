@@ -1,0 +1,231 @@
+"""A refusal by a manager in words: it was asked to give and could not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from numalign.core.explain.demands import (
+    Demand,
+    amount_text,
+    device_demand,
+    free_text,
+    memory_groups,
+    plain_amount,
+)
+from numalign.core.kubelet.admission.admission import CPU_MANAGER, DEVICE_MANAGER
+from numalign.core.kubelet.admission.draft import Draft, no_preference
+from numalign.core.kubelet.decisions import AllocationError, MergeStep, Reason, Rejected
+from numalign.core.kubelet.devices import devices
+from numalign.core.kubelet.devices.devices import Wanted
+from numalign.core.kubelet.host import NO_HINT
+from numalign.core.kubelet.memory import static as memory_static
+from numalign.core.kubelet.topology.hints import Hint
+from numalign.core.machine.labels import nodes as node_words
+from numalign.core.pod import Container, is_memory_type
+from numalign.core.values.sets import NodeSet, ids_of
+from numalign.core.values.sizes import counted
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationWords:
+    """The words about one failed allocation."""
+
+    text: str
+    resources: tuple[str, ...]
+    facts: tuple[str, ...] = ()
+
+
+def words(
+    draft: Draft,
+    verdict: Rejected,
+    container: Container | None,
+    merge: MergeStep | None,
+    wanted: Mapping[str, Demand],
+) -> AllocationWords:
+    """Why this manager could not give what was asked."""
+    who = "the pod as a whole" if container is None else f"container {container.name}"
+    if verdict.reason is Reason.EMPTY_POD_SHARED_POOL:
+        return _pool(who, verdict, wanted)
+    if verdict.provider == DEVICE_MANAGER:
+        assert container is not None, "devices are given container by container"
+        return _devices(draft, who, container, merge)
+    if verdict.provider == CPU_MANAGER:
+        return _cpus(draft, who, verdict, wanted)
+    return _memory(draft, who, verdict, container, merge, wanted)
+
+
+def _pool(who: str, verdict: Rejected, wanted: Mapping[str, Demand]) -> AllocationWords:
+    kinds = [n for n, d in wanted.items() if d.provider == verdict.provider]
+    named = [n for n in kinds if n in verdict.message.split()] or kinds[:1]
+    text = (
+        f"{who} has resources of its own, and its containers with fixed requests take all of the "
+        f"{' and '.join(named)}: nothing is left for the others"
+    )
+    return AllocationWords(text, tuple(named), (f"The kubelet says: {verdict.message}.",))
+
+
+# Devices.
+
+
+def _devices(
+    draft: Draft, who: str, container: Container, merge: MergeStep | None
+) -> AllocationWords:
+    hint = NO_HINT if merge is None else merge.merged
+    name, error = _failing_device(draft, container, hint)
+    demand = device_demand(draft, container, name, container.limits[name].value())
+    total = len(draft.devices.resources.get(name, devices.EMPTY).ids)
+    asks = f"{who} asks for {amount_text(name, demand.asked)}"
+    if name not in draft.devices.resources:
+        return AllocationWords(f"{asks}, but no device plugin reports that resource", (name,))
+    if demand.held and demand.held != demand.asked:
+        text = f"{asks} but holds {demand.held} from before, and that cannot change"
+        return AllocationWords(text, (name,))
+    if demand.held:
+        text = f"{asks} and has them, but not all of them are healthy any more"
+        return AllocationWords(text, (name,), (f"The kubelet says: {error}.",))
+    sick = f" and {demand.unhealthy} of {total} are unhealthy" if demand.unhealthy else ""
+    missing = demand.asked - demand.free
+    text = f"{asks}; {free_text(demand)}{sick}: {missing} too few on the whole host"
+    return AllocationWords(text, (name,))
+
+
+def _failing_device(draft: Draft, container: Container, hint: Hint) -> tuple[str, str]:
+    """The resource at which giving devices stops, in the order of the device manager."""
+    names = [name for name in sorted(container.limits) if draft.devices.is_device(name)]
+    for name in names:
+        wanted = Wanted(draft.uid, container.name, name, container.limits[name].value())
+        reusable = draft.reusable.devices.get(name, frozenset())
+        try:
+            devices.check_unchanged(draft.devices, wanted)
+            devices.chosen(draft.devices, wanted, hint, reusable, no_preference)
+        except AllocationError as error:
+            return name, error.text
+    raise AssertionError("the device manager refused, so one of its resources must fail again")
+
+
+# CPUs.
+
+
+def _cpus(
+    draft: Draft, who: str, verdict: Rejected, wanted: Mapping[str, Demand]
+) -> AllocationWords:
+    demand, policy = wanted["cpu"], draft.host.cpu
+    assert policy is not None, "only the static CPU policy refuses"
+    asks = f"{who} asks for {amount_text('cpu', demand.asked)}"
+    if verdict.reason is not Reason.SMT_ALIGNMENT:
+        if demand.asked <= demand.free:  # the parts of a pod with resources of its own
+            text = f"{asks}, and its containers ask for more than that together"
+            return AllocationWords(text, ("cpu",), (f"The kubelet says: {verdict.message}.",))
+        missing = demand.asked - demand.free
+        return AllocationWords(
+            f"{asks}; {free_text(demand)}: {missing} too few on the whole host", ("cpu",)
+        )
+    per_core = policy.topology.cpus_per_core
+    if demand.asked % per_core:
+        less = demand.asked // per_core * per_core
+        near = f"{less} or {less + per_core}" if less else str(per_core)
+        text = (
+            f"{asks}, but with full-pcpus-only CPUs are given by whole cores of {per_core}: "
+            f"{near} would be whole cores"
+        )
+        return AllocationWords(text, ("cpu",))
+    free = (draft.cpu.shared & ~policy.reserved_cores).bit_count()
+    text = (
+        f"{asks}; with full-pcpus-only cores with a reserved CPU do not count, and the others "
+        f"have {free} free CPUs: {demand.asked - free} too few"
+    )
+    facts = [f"Free by node, cores with a reserved CPU included: {free_text(demand)}."]
+    if demand.held:
+        facts.append(
+            "The container has its CPUs already: this version of the kubelet checks again, as if "
+            "it needed them a second time."
+        )
+    return AllocationWords(text, ("cpu",), tuple(facts))
+
+
+# Memory.
+
+
+def _memory(
+    draft: Draft,
+    who: str,
+    verdict: Rejected,
+    container: Container | None,
+    merge: MergeStep | None,
+    wanted: Mapping[str, Demand],
+) -> AllocationWords:
+    kinds = {n: d for n, d in wanted.items() if is_memory_type(n)}
+    if not kinds:
+        return _uncountable(who, container)
+    hint = NO_HINT if merge is None else merge.merged
+    short = _short(kinds, hint.nodes)
+    names = tuple(short or kinds)
+    asks = f"{who} asks for " + " and ".join(amount_text(n, kinds[n].asked) for n in names)
+    of = [f"of {n} " if len(names) > 1 else "" for n in names]
+    free = "; ".join(f"{kind}{free_text(kinds[n])}" for kind, n in zip(of, names, strict=True))
+    facts = [_groups_text(draft)] if memory_groups(draft) else []
+    facts.append(f"The kubelet says: {verdict.message}.")
+    return AllocationWords(
+        f"{asks}; {free}; {_memory_cause(verdict, kinds, names, hint)}", names, tuple(facts)
+    )
+
+
+def _uncountable(who: str, container: Container | None) -> AllocationWords:
+    """A request that is no whole number of bytes."""
+    assert container is not None, "a pod's own request is passed over where it is no integer"
+    names = (
+        tuple(
+            name
+            for name, amount in container.requests.items()
+            if is_memory_type(name) and amount.as_int64() is None
+        )
+        or tuple(name for name in container.requests if is_memory_type(name))
+        or ("memory",)
+    )
+    listed = " and ".join(names)
+    if any(name in container.requests for name in names):
+        text = f"{who} asks for an amount of {listed} that is no whole number of bytes"
+    else:
+        text = f"{who} asks for no memory, and the memory manager then finds no place for it"
+    return AllocationWords(text, names)
+
+
+def _short(kinds: Mapping[str, Demand], nodes: int | None) -> list[str]:
+    """The kinds of memory of which there is too little on these nodes, or on all."""
+    found = []
+    for name, demand in kinds.items():
+        rooms = [r for r in demand.rooms if nodes is None or r.nodes & nodes]
+        if sum(room.free for room in rooms) < demand.asked:
+            found.append(name)
+    return found
+
+
+def _memory_cause(
+    verdict: Rejected, kinds: Mapping[str, Demand], names: tuple[str, ...], hint: Hint
+) -> str:
+    for name in names:
+        missing = kinds[name].asked - kinds[name].free
+        if missing > 0:
+            return f"{plain_amount(name, missing)} too few on the whole host"
+    if "memory" not in kinds:
+        return "the memory manager places huge pages only beside a request for memory"
+    rule = (
+        "a node that serves containers alone cannot join others, and nodes that hold memory "
+        "together serve only as that group"
+    )
+    where = "" if hint.nodes is None else f" on {node_words(NodeSet(hint.nodes))}"
+    if memory_static.VIOLATION in verdict.message:
+        return f"the nodes chosen{where} are in use otherwise: {rule}"
+    if memory_static.NOT_PREFERRED_EXTENSION in verdict.message:
+        return f"the agreed place{where} has too little, and a wider one is not preferred"
+    if memory_static.NO_EXTENSION in verdict.message:
+        return f"the agreed place{where} has too little and cannot be widened: {rule}"
+    return f"no node alone has that much, and no nodes may be used together for it: {rule}"
+
+
+def _groups_text(draft: Draft) -> str:
+    groups = memory_groups(draft)
+    listed = ", ".join(str(NodeSet(mask)) for mask in groups[:4])
+    nodes = counted(sum(len(ids_of(mask)) for mask in groups), "node")
+    return f"{nodes} hold memory together with others: {listed}."

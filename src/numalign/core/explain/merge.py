@@ -1,0 +1,193 @@
+"""A refusal by the topology policy in words: which resources, on which nodes, and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from numalign.core.explain.demands import Demand, amount_text, free_text, plain_amount
+from numalign.core.explain.hints import LISTED_NODES_MAX, by_resource, conflicts, preferred_singles
+from numalign.core.kubelet.admission import pod_level
+from numalign.core.kubelet.admission.draft import Draft
+from numalign.core.kubelet.decisions import MergeStep
+from numalign.core.kubelet.topology.hints import Affinity, Answer, HintSet
+from numalign.core.kubelet.topology.policy import TopologyPolicy
+from numalign.core.machine.labels import nodes as node_words
+from numalign.core.values.sets import NodeSet, ids_of
+from numalign.core.values.sizes import counted
+
+SINGLE = "single-numa-node"
+SETS_NAMED_MAX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class MergeWords:
+    """The words about one refused merge."""
+
+    text: str
+    resources: tuple[str, ...]
+    facts: tuple[str, ...]
+    is_nowhere: bool
+
+
+def words(
+    draft: Draft, topology: TopologyPolicy, step: MergeStep, wanted: Mapping[str, Demand]
+) -> MergeWords:
+    """Why this merge was refused."""
+    answers = by_resource(step)
+    found = conflicts(topology, step)
+    assert found, "a refused merge has a smallest part that is refused"
+    names = found[0]
+    who = _who(step)
+    if len(names) == 1:
+        [name] = names
+        if answers[name] is Affinity.NOWHERE:
+            text = f"{who} {_nowhere(draft, name, wanted.get(name))}"
+        else:
+            text = f"{who} {_alone(topology, name, answers[name], wanted.get(name))}"
+    else:
+        text = f"{who} {_conflict(topology, names, answers, wanted)}"
+    facts = _other_conflicts(found)
+    facts += [
+        f"{d.resource}: {amount_text(d.resource, d.asked)} asked, {free_text(d)}."
+        for d in wanted.values()
+        if d.resource not in names
+    ]
+    is_nowhere = len(names) == 1 and answers[names[0]] is Affinity.NOWHERE
+    return MergeWords(text, names, tuple(facts), is_nowhere)
+
+
+def _who(step: MergeStep) -> str:
+    return "the pod as a whole" if step.container is None else f"container {step.container}"
+
+
+def _other_conflicts(found: list[tuple[str, ...]]) -> list[str]:
+    others = [" with ".join(names) for names in found[1:]]
+    if not others:
+        return []
+    return [f"The same alone would refuse it for {'; '.join(others)}."]
+
+
+def _asks(name: str, demand: Demand | None) -> str:
+    return f"asks for {name}" if demand is None else f"asks for {amount_text(name, demand.asked)}"
+
+
+# One resource that no node can hold.
+
+
+def _nowhere(draft: Draft, name: str, demand: Demand | None) -> str:
+    problem = _pool_problem(draft, name)
+    if problem:
+        return f"{_asks(name, demand)}, but {problem}"
+    if demand is None:
+        return f"asks for {name}, which no NUMA node can give"
+    if demand.held and demand.held != demand.asked:
+        held = plain_amount(name, demand.held)
+        return f"{_asks(name, demand)} but holds {held} from before, and that cannot change"
+    missing = demand.asked - demand.free
+    sick = f" ({counted(demand.unhealthy, 'device')} unhealthy)" if demand.unhealthy else ""
+    if missing <= 0:
+        return f"{_asks(name, demand)}, but the free ones are at no NUMA node of this host{sick}"
+    return (
+        f"{_asks(name, demand)}; {free_text(demand)}{sick}: "
+        f"{plain_amount(name, missing)} too few on the whole host"
+    )
+
+
+def _pool_problem(draft: Draft, name: str) -> str | None:
+    if not draft.is_pod_level:
+        return None
+    if name == "cpu":
+        return pod_level.cpu_pool_problem(draft.pod, draft.settings)
+    return pod_level.memory_pool_problem(draft.pod, draft.settings)
+
+
+# One resource that the policy does not take.
+
+
+def _alone(topology: TopologyPolicy, name: str, answer: Answer, demand: Demand | None) -> str:
+    assert isinstance(answer, HintSet), "what does not care never stands alone in a refusal"
+    asks = _asks(name, demand)
+    free = "" if demand is None else f"; {free_text(demand)}"
+    width = answer.preferred_count
+    if topology.name == SINGLE:
+        rule = f"under {SINGLE} all must come from one node"
+        if width > 1:
+            rule += ", and even on the empty host no node has that much"
+        elif demand is not None and demand.free_on_one < demand.asked:
+            rule += f": {plain_amount(name, demand.asked - demand.free_on_one)} too few"
+        elif demand is not None:
+            rule += ", and the nodes with enough now hold memory together with others"
+        return f"{asks}{free}; {rule}"
+    return (
+        f"{asks}{free}; on the empty host {counted(width, 'node')} would do, now none has enough "
+        f"by itself, and {topology.name} takes nothing wider"
+        if width == 1
+        else f"{asks}{free}; on the empty host {width} nodes together would do, now no {width} "
+        f"nodes can give it, and {topology.name} takes nothing wider"
+    )
+
+
+# Resources that do not agree.
+
+
+def _conflict(
+    topology: TopologyPolicy,
+    names: tuple[str, ...],
+    answers: Mapping[str, Answer],
+    wanted: Mapping[str, Demand],
+) -> str:
+    sets = {name: found for name in names if isinstance(found := answers[name], HintSet)}
+    if topology.name == SINGLE:
+        parts = [
+            f"for {_amount(name, wanted)}, which could come from {_only(preferred_singles(found))}"
+            for name, found in sets.items()
+        ]
+        return f"asks {_and(parts)}; under {SINGLE} all must come from the same node"
+    widths = {name: found.preferred_count for name, found in sets.items()}
+    if len(set(widths.values())) > 1 and all(s.socket_rule is None for s in sets.values()):
+        parts = [
+            f"for {_amount(name, wanted)}, where {_needs(width)}" for name, width in widths.items()
+        ]
+        return (
+            f"asks {_and(parts)}; {topology.name} wants the very same nodes for all, "
+            "so they do not agree"
+        )
+    parts = [
+        f"for {_amount(name, wanted)}, which could come from {_sets_text(found)}"
+        for name, found in sets.items()
+    ]
+    return (
+        f"asks {_and(parts)}; {topology.name} wants the very same nodes for all, and "
+        "as few as on the empty host"
+    )
+
+
+def _and(parts: list[str]) -> str:
+    return ", and ".join(parts)
+
+
+def _amount(name: str, wanted: Mapping[str, Demand]) -> str:
+    return amount_text(name, wanted[name].asked) if name in wanted else name
+
+
+def _needs(width: int) -> str:
+    return "one node is enough" if width == 1 else f"{width} nodes are needed"
+
+
+def _only(mask: int) -> str:
+    return node_words(NodeSet(mask)) if mask else "no single node"
+
+
+def _sets_text(found: HintSet) -> str:
+    """The preferred hints, if they are few."""
+    if len(found.nodes) > LISTED_NODES_MAX:
+        return f"some sets of {counted(found.preferred_count, 'node')}"
+    masks = [h.nodes for h in found.listed() if h.preferred and h.nodes is not None]
+    if not masks:
+        return f"no {counted(found.preferred_count, 'node')}"
+    if all(len(ids_of(mask)) == 1 for mask in masks):
+        return node_words(NodeSet(sum(masks)))
+    shown = [str(NodeSet(mask)) for mask in masks[:SETS_NAMED_MAX]]
+    more = len(masks) - len(shown)
+    return "nodes " + " or ".join(shown) + (f" ({more} more sets)" if more else "")

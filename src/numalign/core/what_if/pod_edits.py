@@ -1,0 +1,74 @@
+"""A pod with other requests: what the searches for changes try, one edit after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+
+from numalign.core.pod import Container, Pod, Resources
+from numalign.core.values.quantity import Quantity
+
+Edit = tuple[str | None, str, Quantity | None]  # container (None: the pod itself), resource, amount
+
+
+def edited(pod: Pod, edits: Iterable[Edit]) -> Pod:
+    """The pod with other amounts; None takes the resource away.
+
+    A limit that was equal to the request stays equal. The class is worked out anew.
+    """
+    for container, resource, amount in edits:
+        if container is None:
+            requests, limits = _other_amounts(
+                pod.requests or {}, pod.limits or {}, resource, amount
+            )
+            pod = replace(pod, requests=requests, limits=limits)
+        else:
+            pod = with_container(
+                pod, container, partial(_edited_container, resource=resource, amount=amount)
+            )
+    return replace(pod, qos=None)
+
+
+def _edited_container(container: Container, resource: str, amount: Quantity | None) -> Container:
+    requests, limits = _other_amounts(container.requests, container.limits, resource, amount)
+    return replace(container, requests=requests, limits=limits)
+
+
+def _other_amounts(
+    requests: Resources, limits: Resources, resource: str, amount: Quantity | None
+) -> tuple[Resources, Resources]:
+    before, limit = requests.get(resource), limits.get(resource)
+    new_requests = {k: v for k, v in requests.items() if k != resource}
+    new_limits = {k: v for k, v in limits.items() if k != resource}
+    if amount is not None:
+        new_requests[resource] = amount
+        if limit is not None:
+            keeps = before is not None and limit != before and limit >= amount
+            new_limits[resource] = limit if keeps else amount
+    # The order of resources decides nothing but which message comes first: keep it.
+    order = [*requests, *limits]
+    return _sorted_like(new_requests, order), _sorted_like(new_limits, order)
+
+
+def _sorted_like(amounts: dict[str, Quantity], order: list[str]) -> Resources:
+    return {name: amounts[name] for name in sorted(amounts, key=order.index)}
+
+
+def with_container(pod: Pod, name: str, edit: Callable[[Container], Container]) -> Pod:
+    """The pod with one of its containers changed."""
+
+    def over(containers: tuple[Container, ...]) -> tuple[Container, ...]:
+        return tuple(edit(c) if c.name == name else c for c in containers)
+
+    return replace(pod, init_containers=over(pod.init_containers), containers=over(pod.containers))
+
+
+def amount_of(pod: Pod, container: str | None, resource: str) -> Quantity | None:
+    """What a container, or the pod itself, asks for of a resource."""
+    if container is None:
+        return (pod.requests or {}).get(resource, (pod.limits or {}).get(resource))
+    for one in pod.in_order:
+        if one.name == container:
+            return one.requests.get(resource, one.limits.get(resource))
+    return None

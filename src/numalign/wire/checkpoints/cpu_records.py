@@ -1,0 +1,157 @@
+"""What stands in the versions of ``cpu_manager_state``, and their checksums."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from numalign.core.values.sets import bits, parse_list
+from numalign.wire.go import dump
+from numalign.wire.go.shapes import CHECKSUM, Converted, Fields, Keyed, Struct, Text
+
+Sets = dict[str, str]
+
+
+class PodEntry(msgspec.Struct):
+    """The CPUs of a pod with pod-level resources."""
+
+    mask: int = 0
+
+
+class PodText(msgspec.Struct):
+    """The same as it is written."""
+
+    text: str = ""
+
+
+class Baseline(msgspec.Struct):
+    """The CPUs that a container was admitted with."""
+
+    text: str = ""
+
+
+class Record(msgspec.Struct):
+    """The content of a file of any version but V1; CPU sets are texts as they stand there."""
+
+    policy: str = ""
+    shared: str = ""
+    entries: dict[str, Sets | None] | None = msgspec.field(default_factory=dict)
+    pods: dict[str, PodEntry] | None = msgspec.field(default_factory=dict)
+    baselines: dict[str, dict[str, Baseline] | None] | None = msgspec.field(default_factory=dict)
+    checksum: int = 0
+
+
+class RecordV1(msgspec.Struct):
+    """The content of a V1 file: container id and CPU set."""
+
+    policy: str = ""
+    shared: str = ""
+    entries: Sets | None = msgspec.field(default_factory=dict)
+    checksum: int = 0
+
+
+class Envelope(Record):
+    """A V4 file. What stands beside ``data`` must be well formed, but is not used."""
+
+    data: str = ""
+    data_checksum: int = 0
+
+
+def _pod_entry(written: PodText) -> PodEntry:
+    try:
+        return PodEntry(parse_list(written.text))
+    except ValueError as exc:
+        raise ValueError(f"failed to parse cpuset: {exc}") from exc
+
+
+_TEXT: Final = Text()
+_HEAD: Final[Fields] = {"policyName": ("policy", _TEXT), "defaultCpuSet": ("shared", _TEXT)}
+_ENTRIES: Final[Fields] = {"entries": ("entries", Keyed(Keyed(_TEXT)))}
+_CHECKSUM: Final[Fields] = {"checksum": ("checksum", CHECKSUM)}
+_POD_ENTRY: Final = Converted(
+    "state.PodEntry",
+    Struct("state.podEntryJSON", PodText, {"cpuSet": ("text", _TEXT)}),
+    _pod_entry,
+)
+_PODS: Final[Fields] = {"podEntries": ("pods", Keyed(_POD_ENTRY, "state.PodCPUAssignments"))}
+_BASELINE: Final = Struct("state.ContainerCPUs", Baseline, {"baseline": ("text", _TEXT)})
+_BASELINES: Final[Fields] = {"baselines": ("baselines", Keyed(Keyed(_BASELINE)))}
+_DATA: Final[Fields] = {"data": ("data", _TEXT), "dataChecksum": ("data_checksum", CHECKSUM)}
+
+V1: Final = Struct(
+    "state.CPUManagerCheckpointV1",
+    RecordV1,
+    {**_HEAD, "entries": ("entries", Keyed(_TEXT)), **_CHECKSUM},
+)
+V2: Final = Struct(
+    "state.CPUManagerCheckpointV2",
+    Record,
+    {**_HEAD, **_ENTRIES, **_CHECKSUM},
+)
+V3: Final = Struct(
+    "state.CPUManagerCheckpointV3",
+    Record,
+    {**_HEAD, **_ENTRIES, **_PODS, **_CHECKSUM},
+)
+V4: Final = Struct(
+    "state.CPUManagerCheckpoint",
+    Envelope,
+    {**_HEAD, **_ENTRIES, **_CHECKSUM, **_DATA},
+)
+V4_DATA: Final = Struct(
+    "state.CPUManagerCheckpointData",
+    Record,
+    {**_HEAD, **_ENTRIES, **_PODS, **_BASELINES},
+)
+
+# The name that checksums have always been made with, whatever the type is called today.
+LEGACY_NAME: Final = "CPUManagerCheckpoint"
+_TAIL: Final = " Checksum:(checksum.Checksum)0}"
+
+
+def checksum_v1(record: RecordV1) -> int:
+    """The checksum of a V1 file."""
+    entries = None if record.entries is None else sorted(record.entries.items())
+    head = _dumped_head(LEGACY_NAME, record.policy, record.shared)
+    return dump.checksum(f"{head}Entries:(map[string]string){dump.mapping(entries)}{_TAIL}")
+
+
+def checksum_v2(record: Record, name: str = LEGACY_NAME) -> int:
+    """The checksum of a V2 file."""
+    return dump.checksum(f"{_dumped_start(record, name)}{_TAIL}")
+
+
+def checksum_v3(record: Record, name: str = LEGACY_NAME) -> int:
+    """The checksum of a V3 file."""
+    pods = record.pods
+    items = None if pods is None else ((pod, _dumped_pod(pods[pod].mask)) for pod in sorted(pods))
+    dumped = f"PodEntries:(state.PodCPUAssignments){dump.mapping(items)}"
+    return dump.checksum(f"{_dumped_start(record, name)} {dumped}{_TAIL}")
+
+
+def data_checksum(data: str) -> int:
+    """The checksum of the inner text of a V4 file."""
+    return dump.checksum(f"(string){data}")
+
+
+def _dumped_head(name: str, policy: str, shared: str) -> str:
+    return f"(*state.{name}){{PolicyName:(string){policy} DefaultCPUSet:(string){shared} "
+
+
+def _dumped_start(record: Record, name: str) -> str:
+    entries = record.entries
+    items = (
+        None if entries is None else ((pod, _dumped_sets(entries[pod])) for pod in sorted(entries))
+    )
+    head = _dumped_head(name, record.policy, record.shared)
+    return f"{head}Entries:(map[string]map[string]string){dump.mapping(items)}"
+
+
+def _dumped_sets(sets: Sets | None) -> str:
+    return dump.mapping(None if sets is None else sorted(sets.items()))
+
+
+def _dumped_pod(mask: int) -> str:
+    cpus = dump.mapping((cpu, "{}") for cpu in bits(mask))
+    return f"{{CPUSet:(cpuset.CPUSet){{elems:(map[int]struct {{}}){cpus}}}}}"

@@ -1,0 +1,186 @@
+"""Pods for the redeploy loop: what it looks at, and the changes that it makes to them."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from numalign.core.cluster.redeploy import GATE, Owner, SeenPod, shape_of
+from numalign.core.errors import WireError
+from numalign.wire.pods.manifests import core_pod
+from numalign.wire.pods.records import Metadata, PodRecord, PodSpec
+
+AVOIDED_ANNOTATION: Final = "numalign.io/avoided-hosts"
+RECREATE_ANNOTATION: Final = "numalign.io/recreate"
+ROOT_ANNOTATION: Final = "numalign.io/recreated-from"
+MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
+NAME_LENGTH_MAX: Final = 253
+_AGAIN: Final = re.compile(r"(.*)-r([0-9]{1,6})")
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+# What the API server or the old pod's life has put into a pod, and no new pod may have.
+_OWN_METADATA: Final = ("labels", "annotations", "finalizers")
+
+
+class _Gate(msgspec.Struct):
+    name: str = ""
+
+
+class _Owner(msgspec.Struct):
+    apiVersion: str = ""  # noqa: N815
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+
+
+class _Metadata(Metadata):
+    deletionTimestamp: str | None = None  # noqa: N815
+    ownerReferences: list[_Owner] | None = None  # noqa: N815
+
+
+class _Spec(PodSpec):
+    schedulingGates: list[_Gate] | None = None  # noqa: N815
+
+
+class _Status(msgspec.Struct):
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    qosClass: str = ""  # noqa: N815
+    startTime: str | None = None  # noqa: N815
+
+
+class _Pod(PodRecord):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)  # type: ignore[assignment] # only read, with more members
+
+
+_DECODER: Final = msgspec.json.Decoder(_Pod)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedPod:
+    """A pod, and whether its host gains room for others when it leaves."""
+
+    pod: SeenPod
+    holds: bool
+
+
+def watched_pod(data: bytes) -> WatchedPod:
+    """A v1.Pod in JSON."""
+    try:
+        record = _DECODER.decode(data)
+        return _watched(record)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise WireError(f"found no v1.Pod: {error}") from error
+
+
+def _watched(record: _Pod) -> WatchedPod:
+    metadata, spec, status = record.metadata, record.spec, record.status
+    annotations = metadata.annotations or {}
+    gates = [gate.name for gate in spec.schedulingGates or ()]
+    avoids = tuple(filter(None, annotations.get(AVOIDED_ANNOTATION, "").split(",")))
+    has_failed = status.phase == "Failed"
+    concerns = has_failed or bool(gates) or bool(avoids)
+    owner = next((o for o in metadata.ownerReferences or () if o.controller), None)
+    seen = SeenPod(
+        metadata.namespace,
+        metadata.name,
+        metadata.uid,
+        Owner(owner.apiVersion, owner.kind, owner.name, owner.uid) if owner else None,
+        shape_of(core_pod(record)) if concerns else "",
+        spec.nodeName,
+        (status.reason or "unknown") if has_failed else "",
+        status.message if has_failed else "",
+        _seconds(status.startTime or metadata.creationTimestamp) if has_failed else 0.0,
+        gates == [GATE],
+        avoids,
+        MIRROR_ANNOTATION in annotations,
+        metadata.deletionTimestamp is not None,
+        annotations.get(RECREATE_ANNOTATION) == "true",
+        annotations.get(ROOT_ANNOTATION, ""),
+    )
+    is_placed = bool(spec.nodeName and status.startTime) and status.phase in ("Pending", "Running")
+    return WatchedPod(seen, is_placed and _is_exclusive(record))
+
+
+def _is_exclusive(record: _Pod) -> bool:
+    """Whether it may hold something for itself alone."""
+    if record.status.qosClass == "Guaranteed":
+        return True
+    containers = [*(record.spec.initContainers or ()), *(record.spec.containers or ())]
+    limits = [(c.resources.limits or {}) if c.resources is not None else {} for c in containers]
+    return any("/" in name for found in limits for name in found)
+
+
+def _seconds(text: str | None) -> float:
+    return datetime.datetime.fromisoformat(text).timestamp() if text else 0.0
+
+
+def gate_patch(data: bytes, uid: str, avoids: tuple[str, ...]) -> dict[str, Any] | None:
+    """A merge patch that takes our gate off this very pod; None if there is nothing to do."""
+    found = _object(data)
+    metadata, spec = found["metadata"], found.get("spec", {})
+    gates = spec.get("schedulingGates") or []
+    left = [gate for gate in gates if gate.get("name") != GATE]
+    if metadata.get("uid") != uid or len(left) == len(gates):
+        return None
+    change: dict[str, Any] = {"schedulingGates": left}
+    head: dict[str, Any] = {"uid": uid, "resourceVersion": metadata["resourceVersion"]}
+    if avoids:
+        change["affinity"] = _affinity(spec, avoids)
+        head["annotations"] = {AVOIDED_ANNOTATION: ",".join(avoids)}
+    return {"metadata": head, "spec": change}
+
+
+def _affinity(spec: dict[str, Any], avoids: tuple[str, ...]) -> dict[str, Any]:
+    """The pod's own node affinity with these hosts ruled out in each of its terms."""
+    # The API allows one value for each requirement on a field.
+    rules = [{"key": "metadata.name", "operator": "NotIn", "values": [host]} for host in avoids]
+    own = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    terms = (own.get(_REQUIRED) or {}).get("nodeSelectorTerms") or [{}]
+    ruled = [{**term, "matchFields": [*(term.get("matchFields") or ()), *rules]} for term in terms]
+    return {"nodeAffinity": {**own, _REQUIRED: {"nodeSelectorTerms": ruled}}}
+
+
+def recreated(data: bytes, uid: str, avoids: tuple[str, ...]) -> dict[str, Any] | None:
+    """The body of a pod that is made again from this very one; None if that is not there.
+
+    It has another name, so that it can be made before the old one is deleted and nothing is lost.
+    """
+    found = _object(data)
+    old = found["metadata"]
+    if old.get("uid") != uid:
+        return None
+    metadata = {key: old[key] for key in _OWN_METADATA if old.get(key)}
+    annotations = {**metadata.get("annotations", {})}
+    annotations.setdefault(ROOT_ANNOTATION, uid)
+    metadata |= {
+        "name": next_name(old["name"]),
+        "namespace": old.get("namespace", "default"),
+        "annotations": annotations,
+    }
+    spec = {key: value for key, value in found.get("spec", {}).items() if key != "nodeName"}
+    if avoids:
+        spec["affinity"] = {**(spec.get("affinity") or {}), **_affinity(spec, avoids)}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def next_name(name: str) -> str:
+    """The name of a pod that is made again: ``db``, ``db-r1``, ``db-r2``."""
+    again = _AGAIN.fullmatch(name)
+    base, number = (again[1], int(again[2]) + 1) if again else (name, 1)
+    ending = f"-r{number}"
+    return base[: NAME_LENGTH_MAX - len(ending)].rstrip("-.") + ending
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    found = msgspec.json.decode(data)
+    if not isinstance(found, dict) or not isinstance(found.get("metadata"), dict):
+        raise WireError("found no v1.Pod, expected one")
+    return found

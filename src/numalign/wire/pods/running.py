@@ -1,0 +1,75 @@
+"""The pods that run on a host, from what kubectl prints of them or from static manifests.
+
+Only what placement depends on is kept: names, uids, resources and the kind of each container.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from numalign.core.errors import WireError
+from numalign.wire import yaml as plain_yaml
+from numalign.wire.pods.manifests import load_all, record_of
+from numalign.wire.pods.records import (
+    ContainerRecord,
+    Metadata,
+    PodRecord,
+    PodSpec,
+    PodStatusRecord,
+)
+
+ENDED: Final = frozenset({"Succeeded", "Failed"})
+# The uid of the static pod that a mirror pod of the API server stands for.
+STATIC_UID: Final = "kubernetes.io/config.hash"
+
+
+def running_pods(data: bytes, source: str) -> list[PodRecord]:
+    """The pods of a v1.PodList that have not ended, or of manifests, reduced."""
+    try:
+        documents = plain_yaml.load_all(data)
+    except WireError as error:
+        raise WireError(f"{source}: {error}") from error
+    if any(isinstance(d, Mapping) and d.get("kind") in {"List", "PodList"} for d in documents):
+        return [reduced(r) for d in documents for r in _running(d, source)]
+    return [reduced(record) for record in load_all(data, source=source)]
+
+
+def _running(document: Any, source: str) -> Iterator[PodRecord]:  # noqa: ANN401 any YAML
+    for item in document.get("items") or ():
+        if not isinstance(item, Mapping) or item.get("kind", "Pod") != "Pod":
+            raise WireError(f"{source}: found a list with other items than pods, expected pods.")
+        status = item.get("status")
+        if isinstance(status, Mapping) and status.get("phase") in ENDED:
+            continue
+        record = record_of({"kind": "Pod", **item}, source)
+        static_uid = (record.metadata.annotations or {}).get(STATIC_UID)
+        if static_uid:
+            record.metadata.uid = static_uid
+        yield record
+
+
+def reduced(record: PodRecord) -> PodRecord:
+    """A pod without everything that placement does not depend on."""
+    spec = record.spec
+    return PodRecord(
+        metadata=Metadata(
+            name=record.metadata.name or record.metadata.generateName,
+            namespace=record.metadata.namespace,
+            uid=record.metadata.uid,
+        ),
+        spec=PodSpec(
+            containers=[_container(c) for c in spec.containers or ()],
+            initContainers=[_container(c) for c in spec.initContainers or ()] or None,
+            resources=spec.resources,
+            overhead=spec.overhead,
+            restartPolicy=spec.restartPolicy,
+        ),
+        status=PodStatusRecord(qosClass=record.status.qosClass),
+    )
+
+
+def _container(record: ContainerRecord) -> ContainerRecord:
+    return ContainerRecord(
+        name=record.name, resources=record.resources, restartPolicy=record.restartPolicy
+    )

@@ -1,0 +1,75 @@
+"""State files are whole or not there, and a refusal of the disk is told."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from numalign.adapters.local.state_files import FILE_BYTES_MAX, StateDirectory
+from numalign.core.errors import PeerError
+
+
+def directory(tmp_path):
+    found = StateDirectory(tmp_path / "state")
+    found.prepare()
+    return found
+
+
+def test_what_is_written_is_read_back_with_tight_modes(tmp_path):
+    files = directory(tmp_path)
+    assert files.read("a") is None
+    assert files.write("a", b"one")
+    assert files.read("a") == b"one"
+    assert stat.S_IMODE((files.root / "a").stat().st_mode) == 0o600
+    assert stat.S_IMODE(files.root.stat().st_mode) == 0o700
+
+
+def test_the_same_content_is_not_written_twice(tmp_path):
+    files = directory(tmp_path)
+    files.write("a", b"one")
+    before = (files.root / "a").stat().st_ino
+    assert not files.write("a", b"one")
+    assert (files.root / "a").stat().st_ino == before
+    assert files.write("a", b"two")
+
+
+def test_a_temporary_file_of_a_crash_is_removed_and_never_read(tmp_path):
+    files = directory(tmp_path)
+    (files.root / ".a.tmp").write_bytes(b"half")
+    again = StateDirectory(files.root)
+    again.prepare()
+    assert again.read("a") is None
+    assert not (files.root / ".a.tmp").exists()
+
+
+def test_an_old_file_stays_when_the_new_one_cannot_be_written(tmp_path):
+    files = directory(tmp_path)
+    files.write("a", b"old")
+    (files.root / ".a.tmp").mkdir()  # stands in the way of the temporary file
+    with pytest.raises(PeerError, match="cannot write it"):
+        files.write("a", b"new")
+    assert (files.root / "a").read_bytes() == b"old"
+    (files.root / ".a.tmp").rmdir()
+    assert files.write("a", b"new")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which Linux has")
+def test_a_full_disk_is_told(tmp_path):
+    files = directory(tmp_path)
+    (files.root / ".a.tmp").symlink_to("/dev/full")
+    with pytest.raises(PeerError, match="No space left on device"):
+        files.write("a", b"x" * 10)
+
+
+def test_a_huge_file_is_refused(tmp_path):
+    files = directory(tmp_path)
+    with (files.root / "a").open("wb") as stream:
+        stream.truncate(FILE_BYTES_MAX + 1)
+    with pytest.raises(PeerError, match="expected a state file"):
+        files.read("a")
+
+
+def test_a_directory_that_cannot_be_made_is_told(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PeerError, match="cannot make the state directory"):
+        StateDirectory(tmp_path / "file" / "state").prepare()

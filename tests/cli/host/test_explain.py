@@ -1,0 +1,169 @@
+"""``numalign explain`` and ``numalign advise`` on the command line."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+
+import pytest
+import yaml
+from tests.cli import policy_examples
+from tests.cli.conftest import PYTHON, environment
+
+from numalign.cli.main import main
+from numalign.core.settings import Version
+from numalign.wire.kubelet import config as kubelet_config
+
+KUBELET = """\
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cpuManagerPolicy: static
+memoryManagerPolicy: Static
+topologyManagerPolicy: single-numa-node
+reservedSystemCPUs: "0"
+reservedMemory: [{numaNode: 0, limits: {memory: 100Mi}}]
+"""
+
+
+def manifest(name, cpu, memory="1Gi"):
+    limits = {"cpu": str(cpu), "memory": memory}
+    spec = {"containers": [{"name": "app", "image": "none", "resources": {"limits": limits}}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.fixture
+def ask(tmp_path, capsys, monkeypatch):
+    """Asks a small host about pods; exit code, stdout and stderr."""
+    monkeypatch.setenv("COLUMNS", "100")
+    config = tmp_path / "kubelet.yaml"
+    config.write_text(KUBELET)
+
+    def call(command, pods, *more):
+        path = tmp_path / "pods.json"
+        path.write_text("\n---\n".join(map(json.dumps, pods)))
+        source = ("--on", "2s:1n:8c:2t", "--kubelet-config", str(config))
+        code = main([command, "-f", str(path), *source, *more])
+        shown = capsys.readouterr()
+        return code, shown.out, shown.err
+
+    return call
+
+
+def test_a_refused_pod_gives_a_sentence_first_and_exit_code_1(ask):
+    code, out, _ = ask("explain", [manifest("big", 20)])
+    assert code == 1
+    assert out.startswith("Pod default/big is refused: container app asks for 20 exclusive CPUs;")
+    for part in (
+        "The kubelet's words: TopologyAffinityError",
+        "failed at policy of container app, cpu_manager, cpu",
+        "NODES  cpu        memory",
+        "node 0  [R...............]",
+        " 1. let container app ask for 16 CPUs instead of 20 (4 less)",
+        "set topologyManagerPolicy: best-effort",
+        "largest that still fits",
+    ):
+        assert part in out
+
+
+def test_an_admitted_pod_is_drawn_into_the_host_and_exits_0(ask):
+    code, out, _ = ask("explain", [manifest("small", 4)])
+    assert code == 0
+    assert "is admitted with 4 CPUs of its own on NUMA node 0" in out
+    assert "node 0  [RPP......PP.....]" in out
+    assert "100% local, mean 10, worst 10" in out
+    assert "not measured" in out
+    assert "what would let it in" not in out
+
+
+def test_later_pods_meet_the_host_as_earlier_ones_left_it(ask):
+    code, out, _ = ask(
+        "explain", [manifest("a", 12), manifest("b", 12), manifest("c", 12)], "-o", "json"
+    )
+    first, second, third = json.loads(out)
+    assert code == 1
+    assert (first["admitted"], second["admitted"], third["admitted"]) == (True, True, False)
+    leaving = [c for c in third["changes"] if c["kind"] == "leave"]
+    assert {len(change["leaving"]) for change in leaving} == {1}
+    assert third["demands"][0]["nodes"][0]["free"] == 3
+
+
+def test_json_and_yaml_say_the_same(ask):
+    _, text, _ = ask("explain", [manifest("big", 20)], "-o", "json")
+    _, other, _ = ask("explain", [manifest("big", 20)], "-o", "yaml")
+    assert json.loads(text) == yaml.safe_load(other)
+
+
+def test_the_search_can_be_left_out(ask):
+    _, out, _ = ask("explain", [manifest("big", 20)], "--no-search")
+    assert "what would let it in" not in out
+    assert out.startswith("Pod default/big is refused")
+
+
+def test_bad_input_is_one_line_and_exit_code_2(ask):
+    code, out, err = ask("explain", [{"apiVersion": "v1", "kind": "Secret"}])
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert len(err.splitlines()) == 1
+
+
+def test_the_examples_say_what_their_page_says():
+    assert policy_examples.PAGE.read_text() == policy_examples.text()
+
+
+# Advice.
+
+
+def test_advice_is_a_table_a_recommendation_and_lines_to_copy(ask):
+    code, out, _ = ask("advise", [manifest("wide", 20), manifest("small", 4)])
+    assert code == 0
+    assert out.splitlines()[0].split()[:4] == ["POLICY", "SCOPE", "MEMORY", "ADMITTED"]
+    assert "It admits all 2 pods." in out
+    assert 'reservedSystemCPUs: "0,16"' in out
+    assert "  - numaNode: 0\n    limits: {memory: 100Mi}" in out
+
+
+def test_advice_that_leaves_pods_out_exits_1_and_names_them(ask):
+    code, out, _ = ask("advise", [manifest("huge", 64)])
+    assert code == 1
+    assert "refused: default/huge" in out
+
+
+def test_the_recommended_configuration_can_be_written_and_read(ask, tmp_path):
+    path = tmp_path / "advised.yaml"
+    code, out, _ = ask("advise", [manifest("wide", 20)], "-o", "yaml", "--write", str(path))
+    assert code == 0
+    assert path.read_text() == out
+    config = kubelet_config.load(out, version=Version.V1_36)
+    assert config.topology_policy in {"none", "best-effort", "restricted"}
+    assert config.reserved_system_cpus == "0,16"
+
+
+def test_advice_as_json_has_every_trial(ask):
+    _, out, _ = ask("advise", [manifest("small", 4)], "-o", "json")
+    value = json.loads(out)
+    policies = {trial["topologyManagerPolicy"] for trial in value["trials"]}
+    assert policies == {"none", "best-effort", "restricted", "single-numa-node"}
+    assert value["config"]["kind"] == "KubeletConfiguration"
+    assert value["complete"]
+
+
+@pytest.mark.e2e
+def test_ctrl_c_shows_what_was_found_so_far(tmp_path):
+    """A workload of many pods takes a while; the first Ctrl-C ends the search, not the answer."""
+    path = tmp_path / "pods.json"
+    path.write_text("\n---\n".join(json.dumps(manifest(f"p{i}", 3)) for i in range(400)))
+    args = [*PYTHON, "advise", "-f", str(path), "--on", "epyc-2s-nps4"]
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        args, stdout=subprocess.PIPE, stderr=theirs, env=environment(), text=True
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        while b"tried" not in shown:
+            shown += os.read(ours, 4096)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+    os.close(ours)
+    assert process.returncode in {0, 1}
+    assert "The search was stopped" in out

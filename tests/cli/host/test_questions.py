@@ -1,0 +1,224 @@
+"""capture, admit, replay and diff as a user runs them."""
+
+import json
+import stat
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from tests.apps.snapshots.hosts import CONFIG, make_root, pod
+
+from numalign.cli.main import main
+
+RUNNING = [pod("web", "2", "1Gi"), pod("db", "4", "2Gi", gpus=1)]
+
+
+@pytest.fixture
+def numalign(capsys):
+    """The command line without a process of its own, for there are many calls."""
+
+    def run(*args):
+        capsys.readouterr()
+        code = main(args)
+        shown = capsys.readouterr()
+        return SimpleNamespace(returncode=code, stdout=shown.out, stderr=shown.err)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    return make_root(tmp_path_factory.mktemp("root"), RUNNING)
+
+
+@pytest.fixture
+def manifest(tmp_path):
+    def write(*documents, name="pod.yaml"):
+        path = tmp_path / name
+        path.write_text("\n---\n".join(map(json.dumps, documents)))
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def bundle(root, tmp_path, numalign):
+    path = tmp_path / "host.tar.gz"
+    done = numalign("capture", "--root", str(root), "-o", str(path))
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def test_a_capture_is_for_its_owner_only(bundle, numalign, root, tmp_path):
+    assert stat.S_IMODE(bundle.stat().st_mode) == 0o600
+    assert [p.name for p in tmp_path.iterdir()] == ["host.tar.gz"]
+    done = numalign("topology", "-m", str(bundle), "-o", "json")
+    assert json.loads(done.stdout)["kind"] == "Machine"
+    done = numalign("capture", "--root", str(root), "-o", f"{tmp_path}/no/where.tar.gz")
+    assert done.returncode == 2
+    assert "cannot write the file" in done.stderr
+
+
+def test_admit_says_yes_with_places_and_no_with_the_kubelets_words(bundle, manifest, numalign):
+    file = manifest(pod("a", "6", "1Gi"), pod("b", "4", "1Gi"))
+    done = numalign("admit", "-f", file, "--on", str(bundle))
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    assert lines[0].split() == ["POD", "CONTAINER", "CPUS", "MEMORY", "NODES", "DEVICES"]
+    assert lines[1].split()[:3] == ["default/a", "main", "4-6,12-14"]
+    assert lines[2] == (
+        "default/b would be refused: TopologyAffinityError: Resources cannot be allocated with "
+        "Topology locality"
+    )
+    assert "state files alone" in done.stderr
+
+
+def test_admit_as_data(bundle, manifest, numalign):
+    done = numalign("admit", "-f", manifest(pod("a", gpus=2)), "--on", str(bundle), "-o", "json")
+    assert done.returncode == 0, done.stderr
+    [found] = json.loads(done.stdout)
+    assert found["admitted"] is True
+    [container] = found["containers"]
+    assert container["memoryNodes"] == [1]
+    assert container["cpus"] == "4,12"
+    again = numalign("admit", "-f", manifest(pod("a", gpus=2)), "--on", str(bundle), "-o", "yaml")
+    assert yaml.safe_load(again.stdout) == [found]
+
+
+def test_admit_from_raw_files(root, manifest, numalign):
+    done = numalign(
+        *("admit", "-f", manifest(pod("a", "6", "1Gi"))),
+        *("--machine", str(root), "--state", str(root / "var/lib/kubelet")),
+        *("--kubelet-config", str(root / "var/lib/kubelet/config.yaml")),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "4-6,12-14" in done.stdout
+
+
+def test_a_static_pod_is_refused_as_a_critical_one(bundle, manifest, numalign):
+    burstable = pod("a", resources={"requests": {"cpu": "100"}})
+    plain = numalign("admit", "-f", manifest(burstable), "--on", str(bundle))
+    static = numalign("admit", "-f", manifest(burstable), "--on", str(bundle), "--static")
+    assert "OutOfcpu: Node didn't have enough resource: cpu" in plain.stdout
+    assert "UnexpectedAdmissionError: Unexpected error while attempting to recover" in static.stdout
+
+
+def test_a_running_pod_asked_again_is_asked_as_one_more(bundle, manifest, numalign):
+    done = numalign("admit", "-f", manifest(RUNNING[1]), "--on", str(bundle), "-o", "json")
+    [found] = json.loads(done.stdout)
+    assert found["uid"] != "uid-db"
+    assert found["containers"][0]["cpus"] == "4-5,12-13"
+
+
+def test_every_replica_is_asked(manifest, numalign):
+    template = {"spec": {"containers": pod("x", "3", "1Gi")["spec"]["containers"]}}
+    document = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "web"},
+        "spec": {"replicas": 6, "template": template},
+    }
+    done = numalign("admit", "-f", manifest(document), "--on", "2s:1n:4c:2t,mem=8Gi")
+    assert done.returncode == 1
+    assert "default/web-4  main" in done.stdout
+    assert "default/web-5 would be refused" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--on", "nowhere"), "no file, directory or example"),
+        (("--on", "dgx-a100", "--machine", "host"), "expected one or the other"),
+        (("--kubernetes", "1.12"), "--kubernetes: found '1.12', expected 1.36 or 1.37"),
+        (("--fidelity", "best"), "--fidelity: found 'best', expected kubelet or safe"),
+        (("--kubelet-config", "/none.yaml", "--on", "2s:1n:4c:2t"), "there is no such file"),
+        (("--state", "/none", "--machine", "2s:1n:4c:2t"), "found no directory"),
+        (("--on", "unix:///none.sock"), "no agent answers there"),
+    ],
+)
+def test_a_wrong_source_is_one_clear_error(arguments, words, manifest, numalign):
+    done = numalign("admit", "-f", manifest(pod("a")), *arguments)
+    assert done.returncode in {1, 2}
+    assert done.returncode == (1 if "unix" in arguments[1] else 2)
+    assert done.stdout == ""
+    [line] = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert words in line
+
+
+def test_replay_of_a_sound_host(bundle, numalign):
+    done = numalign("replay", str(bundle))
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.splitlines()[-1] == "the kubelet would start; 2 pods are kept, 0 refused"
+    found = json.loads(numalign("replay", str(bundle), "-o", "json").stdout)
+    assert found["sound"] is True
+
+
+def test_replay_with_another_configuration(bundle, tmp_path, numalign):
+    other = tmp_path / "other.yaml"
+    other.write_text(json.dumps({**CONFIG, "reservedSystemCPUs": "0-1,8-9"}))
+    done = numalign("replay", str(bundle), "--kubelet-config", str(other))
+    assert done.returncode == 1
+    assert "the kubelet would not start: cpu_manager_start: not all reserved cpus" in done.stdout
+    other.write_text(json.dumps({**CONFIG, "topologyManagerPolicy": "nonsense"}))
+    done = numalign("replay", str(bundle), "--kubelet-config", str(other))
+    assert done.returncode == 2
+    assert "nonsense" in done.stderr
+
+
+def test_replay_of_a_damaged_state(root, tmp_path, numalign):
+    state = tmp_path / "state"
+    state.mkdir()
+    for path in (root / "var/lib/kubelet").rglob("*_state"):
+        (state / path.name).write_bytes(path.read_bytes())
+    raw = ("replay", "--machine", str(root), "--state", str(state))
+    raw += ("--kubelet-config", str(root / "var/lib/kubelet/config.yaml"))
+    assert numalign(*raw).returncode == 0
+    file = state / "cpu_manager_state"
+    file.write_bytes(file.read_bytes().replace(b"static", b"statix"))
+    done = numalign(*raw)
+    assert done.returncode == 1
+    assert "could not restore state from checkpoint" in done.stdout
+    assert "the kubelet would not start" in done.stdout
+
+
+def test_diff_tells_who_came_went_and_moved(bundle, tmp_path, numalign):
+    other = make_root(tmp_path / "b", [pod("db", "2", "1Gi", gpus=1), pod("new", "2", "2Gi")])
+    after = tmp_path / "after.tar.gz"
+    assert numalign("capture", "--root", str(other), "-o", str(after)).returncode == 0
+    done = numalign("diff", str(bundle), str(after))
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    assert "- unknown pod uid-web" in lines
+    assert "+ unknown pod uid-new" in lines
+    assert "~ unknown pod uid-db main CPUs: 2-3,10-11 -> 1,9" in lines
+    assert "~ shared pool: 0,4-8,12-15 (10) -> 0,3-8,11-15 (12)" in lines
+    found = json.loads(numalign("diff", str(bundle), str(after), "-o", "json").stdout)
+    assert found["came"] == ["unknown pod uid-new"]
+    assert found["config"] == []
+    same = numalign("diff", str(bundle), str(bundle))
+    assert (same.returncode, same.stdout) == (0, "no difference\n")
+
+
+def test_pods_of_kubectl_are_taken_along(root, tmp_path, numalign):
+    pods = tmp_path / "pods.json"
+    pods.write_text(json.dumps({"apiVersion": "v1", "kind": "PodList", "items": RUNNING}))
+    path = tmp_path / "host.tar.gz"
+    numalign("capture", "--root", str(root), "--pods", str(pods), "-o", str(path))
+    done = numalign("diff", str(path), str(path), "-o", "json")
+    assert done.returncode == 0
+    assert "unknown" not in numalign("replay", str(path), "-o", "json").stdout
+    pods.write_text(json.dumps({"kind": "List", "items": [{"kind": "Secret"}]}))
+    done = numalign("capture", "--root", str(root), "--pods", str(pods), "-o", str(path))
+    assert done.returncode == 2
+    assert "other items than pods" in done.stderr
+
+
+def test_kubectl_finds_us_under_another_name(monkeypatch, numalign):
+    monkeypatch.setattr("sys.argv", ["/usr/local/bin/kubectl-numa"])
+    assert numalign("--help").stdout.startswith("Usage: kubectl numa [OPTIONS] COMMAND")
+    assert "kubectl numa topology\n" in numalign("--help").stdout
+    assert numalign("admit", "--help").stdout.startswith("Usage: kubectl numa admit [OPTIONS]")
+    assert "See 'kubectl numa admit --help'" in numalign("admit", "--nonsense").stderr
+    monkeypatch.setattr("sys.argv", ["/usr/local/bin/numalign"])
+    assert numalign("--help").stdout.startswith("Usage: numalign [OPTIONS] COMMAND")
