@@ -13,8 +13,8 @@ from tests.core.kubelet.test_conservation import check
 
 from numalign.apps.agent import events as ev
 from numalign.apps.agent.model import AgentSetup, AgentState, Phase, RunState
-from numalign.apps.agent.recovery import Ended, recovered
 from numalign.apps.agent.step import step
+from numalign.apps.agent.steps.recovery import Ended, recovered
 from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet.admission import node_fit
 from numalign.core.kubelet.devices.devices import Device

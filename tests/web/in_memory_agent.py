@@ -6,19 +6,18 @@ import itertools
 import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import SimpleNamespace
 
 from tests.core.hosts import settings
 
 from numalign.adapters.sources.discovery import discover
 from numalign.apps.agent import events as ev
+from numalign.apps.agent.journal import Journal
 from numalign.apps.agent.metrics import AgentMetrics
 from numalign.apps.agent.model import AgentSetup, AgentState, Allocation
 from numalign.apps.agent.step import step
-from numalign.apps.agent.views import decision_view, explained
+from numalign.core.explain.explain import explain
 from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet.admission import node_fit
-from numalign.core.kubelet.decisions import Trace
 from numalign.core.kubelet.devices.devices import Device
 from numalign.core.machine.kubelet_view import machine_info
 from numalign.web.server import serve
@@ -70,9 +69,10 @@ class InMemoryAgent:
         self.now = 1_900_000_000.0
         self.problems = []
         self.stubborn = set()  # names of pods whose processes do not end
-        self._decided = []
-        self._notes_max = notes_max
-        self._queues = {}
+        self.journal = Journal(
+            lambda: self.now, notes_max=notes_max, write_log=lambda *_args, **_values: None
+        )
+        self.journal.on_note = lambda note, seconds: self.metrics.note(note, self.state, seconds)
         self._requests = itertools.count(1)
         self._logs = logs
         devices = tuple(Device(f"g{n}", (n % 2,)) for n in range(4))
@@ -81,7 +81,7 @@ class InMemoryAgent:
 
     @property
     def recent(self):
-        return [decision_view(d) for d in self._decided]
+        return self.journal.recent
 
     async def submit(self, record, *, source="api"):
         await asyncio.sleep(0)
@@ -94,18 +94,8 @@ class InMemoryAgent:
         await asyncio.sleep(0)
         return self._tell(ev.PodDeleted(uid, self.now, next(self._requests)))
 
-    async def subscribe(self):
-        queue, lost = asyncio.Queue(self._notes_max), SimpleNamespace(count=0)
-        self._queues[queue] = lost
-        try:
-            while True:
-                note = await queue.get()
-                if lost.count:
-                    count, lost.count = lost.count, 0
-                    yield ev.Note("events_lost", {"count": count})
-                yield note
-        finally:
-            del self._queues[queue]
+    def subscribe(self):
+        return self.journal.subscribe()
 
     def log_path(self, uid, container):
         return self._logs / f"{uid}_{container}.log"
@@ -127,7 +117,7 @@ class InMemoryAgent:
                 match effect:
                     case ev.Answer():
                         answer = effect
-                    case ev.StartContainer(uid, name, attempt, _, _):
+                    case ev.StartContainer(uid, name, attempt):
                         inbox.append(ev.ContainerStarted(uid, name, attempt, 4242, self.now))
                     case ev.StopContainer(uid, name, _):
                         pod = self.state.pods[uid]
@@ -137,21 +127,11 @@ class InMemoryAgent:
                     case ev.AllocateDevices(uid, name, resource, _):
                         given = Allocation(response=b"x")
                         inbox.append(ev.DevicesAllocated(uid, name, resource, given, self.now))
-                    case ev.Note():
-                        self.note(effect)
+                    case ev.Explain(case):
+                        inbox.append(ev.RefusalExplained(case.pod.uid, explain(case)))
+                    case ev.Publish(note):
+                        self.journal.publish(note)
         return answer
-
-    def note(self, note):
-        """Tells everybody, as the driver does."""
-        note = explained(note)
-        self.metrics.note(note, self.state)
-        if isinstance(note.values.get("trace"), Trace):
-            self._decided.append({"time": self.now, "outcome": note.event, **note.values})
-        for queue, lost in self._queues.items():
-            if queue.full():
-                queue.get_nowait()
-                lost.count += 1
-            queue.put_nowait(note)
 
 
 class Served:

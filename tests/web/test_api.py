@@ -13,7 +13,7 @@ from tests.web.in_memory_agent import TOKEN, InMemoryAgent, manifest, served
 from tests.web.schemas import faults
 
 from numalign.adapters.local import paths
-from numalign.apps.agent import events as ev
+from numalign.apps.agent.notes import DriftRepaired
 from numalign.core.errors import ConfigError
 from numalign.web.api import Api, Limits
 from numalign.web.application import application
@@ -531,7 +531,7 @@ def test_events_come_as_they_happen_and_without_traces(host, unix):
         assert stream.headers["content-type"].startswith("text/event-stream")
         lines = stream.iter_lines()
         assert next(lines).startswith(":")
-        wait_for(lambda: host.agent._queues)
+        wait_for(lambda: host.agent.journal.subscriber_count)
         uid = created(unix, "web")["metadata"]["uid"]
         ((name, values),) = events_of(lines, 1)
         assert (name, values["pod"], values["uid"]) == ("pod_admitted", "web", uid)
@@ -553,7 +553,7 @@ def test_the_number_of_streams_is_bounded_and_places_become_free(bounded):
             refused = client.get("/events")
             assert (refused.status_code, refused.json()["reason"]) == (503, "TooManyStreams")
             assert client.get("/pods").status_code == 200
-        wait_for(lambda: not host.agent._queues)
+        wait_for(lambda: not host.agent.journal.subscriber_count)
         with client.stream("GET", "/events") as again:
             assert again.status_code == 200
 
@@ -562,23 +562,23 @@ def test_a_slow_reader_loses_the_oldest_events_and_holds_up_nobody(host, unix):
     with raw(host.socket) as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         slow.sendall(b"GET /events HTTP/1.1\r\nhost: x\r\n\r\n")
-        wait_for(lambda: host.agent._queues)
+        wait_for(lambda: host.agent.journal.subscriber_count)
 
         def flood(start):
             for number in range(start, start + 200):
-                host.agent.note(ev.Note("flood", {"number": number, "text": "x" * 5_000}))
+                host.agent.journal.publish(DriftRepaired(f"number {number} " + "x" * 5_000))
 
         for start in range(0, 2_000, 200):
             host.call(flood, start)
             assert unix.get("/healthz").status_code == 200
         text = b""
-        while b'"number":1999' not in text:
+        while b"number 1999" not in text:
             part = slow.recv(65536)
             assert part, "the stream ended"
             text += part
         assert b"event: events_lost" in text
-        assert text.count(b"event: flood") < 1_000
-    wait_for(lambda: not host.agent._queues)
+        assert text.count(b"event: drift_repaired") < 1_000
+    wait_for(lambda: not host.agent.journal.subscriber_count)
 
 
 def test_a_reader_that_never_reads_is_dropped_in_the_end(bounded):
@@ -586,14 +586,14 @@ def test_a_reader_that_never_reads_is_dropped_in_the_end(bounded):
     with raw(host.socket) as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         slow.sendall(b"GET /events HTTP/1.1\r\nhost: x\r\n\r\n")
-        wait_for(lambda: host.agent._queues)
+        wait_for(lambda: host.agent.journal.subscriber_count)
 
         def flood():
-            host.agent.note(ev.Note("flood", {"text": "x" * 20_000}))
+            host.agent.journal.publish(DriftRepaired("x" * 20_000))
 
         def flooded():
             host.call(flood)
-            return not host.agent._queues
+            return not host.agent.journal.subscriber_count
 
         wait_for(flooded)
 
@@ -610,10 +610,10 @@ def test_the_servers_stop_at_once_although_streams_are_open(tmp_path):
     with served(agent, tmp_path) as host:
         connection = raw(host.socket)
         connection.sendall(b"GET /events HTTP/1.1\r\nhost: x\r\n\r\n")
-        wait_for(lambda: agent._queues)
+        wait_for(lambda: agent.journal.subscriber_count)
         begin = time.monotonic()
     assert time.monotonic() - begin < 20, "it waited for the streams"
-    assert not (tmp_path / "agent.sock").exists() and not agent._queues
+    assert not (tmp_path / "agent.sock").exists() and not agent.journal.subscriber_count
     with connection:
         while part := connection.recv(4096):
             end = part

@@ -18,15 +18,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from numalign.apps.agent.captured import captured
-from numalign.apps.agent.events import Answer, Note
+from numalign.apps.agent.events import Answer
 from numalign.apps.agent.metrics import CONTENT_TYPE, AgentMetrics
 from numalign.apps.agent.model import AgentPod, RunState
 from numalign.apps.agent.node_view import node_view
+from numalign.apps.agent.notes import Note, values_of
 from numalign.apps.agent.port import AgentPort
-from numalign.apps.agent.views import pod_list, pod_view, time_text
+from numalign.apps.agent.views import decision_view, pod_list, pod_view, time_text
 from numalign.core.errors import NumalignError
-from numalign.core.explain.explain import Explanation
-from numalign.core.kubelet.decisions import Trace
 from numalign.core.values.token_bucket import TokenBucket
 from numalign.web import log_files
 from numalign.web.answers import ProblemError, Stream, json_answer
@@ -106,11 +105,12 @@ class Api:
         """The last decisions with their traces, newest first."""
         limit = number(request, "limit", 1, DECISIONS_MAX) or DECISIONS_MAX
         uid = request.query_params.get("uid")
-        found = [d for d in reversed(self.agent.recent) if uid is None or d.get("uid") == uid]
+        wanted = [d for d in self.agent.recent if uid is None or d.note.pod.uid == uid]
+        found = [decision_view(decision) for decision in reversed(wanted[-limit:])]
         if not flag(request, "trace", default="true"):
             long = {"trace", "explanation"}
             found = [{key: d[key] for key in d if key not in long} for d in found]
-        return json_answer({"items": found[:limit]})
+        return json_answer({"items": found})
 
     async def show_metrics(self, request: Request) -> Response:
         """Prometheus' text format."""
@@ -330,9 +330,8 @@ async def _next(notes: AsyncIterator[Note]) -> Note:
 
 def event_text(note: Note, now: float) -> bytes:
     """A note as a server-sent event. Traces stay in /decisions: they are long."""
-    values = {k: v for k, v in note.values.items() if not isinstance(v, Trace | Explanation)}
-    data = msgspec.json.encode({"time": now, **values}, enc_hook=str)
-    return b"event: " + note.event.encode() + b"\ndata: " + data + b"\n\n"
+    data = msgspec.json.encode({"time": now, **values_of(note)}, enc_hook=str)
+    return b"event: " + note.NAME.encode() + b"\ndata: " + data + b"\n\n"
 
 
 def _refusal(answer: Answer, pod: object) -> ProblemError:

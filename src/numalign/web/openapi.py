@@ -246,7 +246,8 @@ SCHEMAS: Final[dict[str, Schema]] = {
         uid=_STRING,
         reason=_STRING,
         message=_STRING,
-        why=_said(_STRING, "a refusal in one sentence"),
+        seconds=_said({"type": "number"}, "how long it took to decide"),
+        why=_said(_STRING, "a refusal in one sentence, once it is known"),
         trace=_said(_list(_ANY_OBJECT), "what each provider answered, merged and gave, in order"),
         explanation=_said(
             {"anyOf": [_ANY_OBJECT, {"type": "null"}]},

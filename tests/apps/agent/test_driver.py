@@ -7,6 +7,7 @@ from tests.core.hosts import machine, settings
 
 from numalign.adapters.local.state_files import StateDirectory
 from numalign.apps.agent.driver import Agent
+from numalign.apps.agent.events import RepairDue
 from numalign.apps.agent.model import AgentSetup, AgentState
 from numalign.apps.agent.runtimes.decide_only import DecideOnly
 from numalign.core.errors import PeerError
@@ -21,13 +22,13 @@ class Refusing(DecideOnly):
 
     refuses = True
 
-    async def mend(self, effects):
+    async def repair_drift(self, pins):
         if self.refuses:
             raise PeerError("cpuset.cpus: EBUSY")
-        return await super().mend(effects)
+        return await super().repair_drift(pins)
 
 
-def test_a_refusal_while_mending_is_a_problem_and_not_the_end(tmp_path):
+def test_a_refusal_while_repairing_is_a_problem_and_not_the_end(tmp_path):
     configured = settings("best-effort", safe=True, memory=False)
     info = machine(nodes=1)
     built = hosts.build(configured, info)
@@ -38,10 +39,12 @@ def test_a_refusal_while_mending_is_a_problem_and_not_the_end(tmp_path):
     async def work():
         agent = Agent(setup, synthetic_machine("1s:1n:4c:2t"), files, runtime, None, lambda: 0.0)
         agent.begin(AgentState(hosts.start(built)))
-        assert await agent.repair() == []
+        await agent.handle(RepairDue())
+        await asyncio.sleep(0)
         assert agent.health() == ["cpuset.cpus: EBUSY"]
         runtime.refuses = False
-        await agent.repair()
+        await agent.handle(RepairDue())
+        await asyncio.sleep(0)
         assert agent.health() == []
 
     asyncio.run(work())

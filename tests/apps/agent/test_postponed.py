@@ -107,6 +107,6 @@ def test_a_pod_that_has_ended_lets_its_runtime_rest():
     host = Host()
     host.event(ev.ContainerStarted("u", "c", 0, 77, 1.0))
     effects = host.event(ev.ContainerExited("u", "c", 0, 137, 2.0, "out of memory", "OOMKilled"))
-    assert ev.QuietPod("u") in effects
+    assert ev.ReleasePod("u") in effects
     assert ev.ForgetPod("u") not in effects
     assert host.status == replace(host.status, reason="OOMKilled", exit_code=137)

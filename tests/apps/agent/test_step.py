@@ -6,8 +6,9 @@ from tests.core.hosts import machine, settings
 
 from numalign.apps.agent import events as ev
 from numalign.apps.agent.model import AgentSetup, AgentState, Phase, RunState
-from numalign.apps.agent.recovery import Ended, recovered
+from numalign.apps.agent.notes import DevicesNotGiven
 from numalign.apps.agent.step import step
+from numalign.apps.agent.steps.recovery import Ended, recovered
 from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet.admission import node_fit
 from numalign.core.kubelet.devices.devices import Device
@@ -71,7 +72,8 @@ def kinds(effects):
 def test_an_admitted_pod_is_saved_then_answered_then_started_on_its_own_cpus():
     host = Host()
     effects = host.submit("p", box(cpu="2"), request=7)
-    assert kinds(effects)[:2] == ["Save", "Answer"]
+    assert kinds(effects)[0] == "Save"
+    assert kinds(effects).index("Answer") < kinds(effects).index("StartContainer")
     [start] = [e for e in effects if isinstance(e, ev.StartContainer)]
     assert start.cpus == parse_list("2-3")
     assert host.state.pods["p"].phase is Phase.PENDING
@@ -81,7 +83,9 @@ def test_an_admitted_pod_is_saved_then_answered_then_started_on_its_own_cpus():
 
 def test_a_refused_pod_stays_visible_with_the_kubelets_reason_and_words():
     host = Host()
-    [_, answer, _] = host.submit("p", box(cpu="20"), request=7)
+    effects = host.submit("p", box(cpu="20"), request=7)
+    assert kinds(effects) == ["Save", "Answer", "Publish", "Explain"]
+    answer = effects[1]
     assert not answer.accepted
     known = host.state.pods["p"]
     assert (known.phase, known.reason) == (Phase.FAILED, "UnexpectedAdmissionError")
@@ -168,13 +172,13 @@ def test_the_shared_pool_moves_before_an_exclusive_container_starts():
     host.started("shared", "c")
     effects = host.submit("own", box(cpu="2"))
     names = kinds(effects)
-    assert names.index("PinContainer") < names.index("StartContainer")
-    [pin] = [e for e in effects if isinstance(e, ev.PinContainer)]
+    assert names.index("PinContainers") < names.index("StartContainer")
+    [pin] = next(e.pins for e in effects if isinstance(e, ev.PinContainers))
     assert pin.cpus == parse_list("0-1,4-7")
     host.started("own", "c")
     host.event(ev.PodDeleted("own", host.now))
     effects = host.exited("own", "c", 143)
-    [pin] = [e for e in effects if isinstance(e, ev.PinContainer)]
+    [pin] = next(e.pins for e in effects if isinstance(e, ev.PinContainers))
     assert pin.cpus == parse_list("0-7")
 
 
@@ -280,10 +284,14 @@ def test_what_only_a_container_runtime_can_give_is_told_once_where_there_is_none
         )
         event = ev.DevicesAllocated("p", "c", "example.com/gpu", answer, host.now)
         effects = host.event(event) + host.event(event)
-        notes = [e for e in effects if isinstance(e, ev.Note) and e.event == "devices_not_given"]
+        notes = [
+            e.note
+            for e in effects
+            if isinstance(e, ev.Publish) and isinstance(e.note, DevicesNotGiven)
+        ]
         assert len(notes) == told
         for note in notes:
-            assert note.values["not_given"] == "device files /dev/g0, CDI devices v.com/gpu=g0"
+            assert note.not_given == "device files /dev/g0, CDI devices v.com/gpu=g0"
 
 
 def test_after_a_restart_a_new_pod_waits_for_a_plugin_that_was_there_before():

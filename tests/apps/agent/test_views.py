@@ -7,11 +7,10 @@ import pytest
 from tests.core.hosts import GI
 from tests.web.in_memory_agent import GPU, InMemoryAgent, manifest
 
-from numalign.apps.agent import events as ev
 from numalign.apps.agent.metrics import AgentMetrics
 from numalign.apps.agent.node_view import node_view
-from numalign.apps.agent.views import explained, notes_of, pod_list, pod_view, time_text
-from numalign.core.explain.explain import Case
+from numalign.apps.agent.notes import PodAdmitted, PodRejected
+from numalign.apps.agent.views import notes_of, pod_list, pod_view, time_text
 from numalign.core.kubelet.decisions import Trace
 from numalign.core.kubelet.devices.plugin_answer import Allocation, Mount
 from numalign.core.pod import Pod
@@ -274,8 +273,8 @@ def test_metrics_have_the_kubelets_names_and_count_decisions(agent):
 
 def test_refusals_are_counted_by_the_reasons_that_the_kubelet_names(agent):
     submit(agent, manifest("big", cpu="9"))
-    note = {"pod": "x", "reason": "SMTAlignmentError"}
-    agent.metrics.note(ev.Note("pod_rejected", note), agent.state)
+    note = PodRejected(Pod(uid="x", name="x"), "SMTAlignmentError")
+    agent.metrics.note(note, agent.state)
     found = lines(agent)
     name = 'kubelet_admission_rejections_total{reason="%s"}'
     assert found[name % "TopologyAffinityError"] == "1.0"
@@ -329,8 +328,8 @@ def test_whole_cores_are_counted_only_with_the_option(tmp_path):
 
 
 def test_durations_fall_into_the_kubelets_buckets(agent):
-    values = {"pod": "p", "uid": "u", "trace": Trace(), "seconds": 0.0039}
-    agent.metrics.note(ev.Note("pod_admitted", values), agent.state)
+    note = PodAdmitted(Pod(uid="u", name="p"), Trace())
+    agent.metrics.note(note, agent.state, 0.0039)
     agent.metrics.allocated(GPU, 0.02)
     agent.metrics.registered(GPU)
     found = lines(agent)
@@ -379,9 +378,3 @@ def test_gauges_follow_the_state_that_is_asked_for(agent):
 def test_a_new_count_begins_with_nothing(agent):
     text = AgentMetrics(agent.setup).text(agent.state).decode()
     assert "kubelet_topology_manager_admission_requests_total 0.0\n" in text
-
-
-def test_an_explanation_that_goes_wrong_does_not_stop_the_agent():
-    hollow = Case(None, None, None, {}, Pod(uid="u", name="p"), None, Trace())
-    note = explained(ev.Note("pod_rejected", {"pod": "p", "trace": hollow.trace, "case": hollow}))
-    assert note.values == {"pod": "p", "trace": hollow.trace}

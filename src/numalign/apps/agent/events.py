@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from numalign.apps.agent.model import AgentPod, AgentState
+from numalign.apps.agent.notes import Note
+from numalign.core.explain.explain import Case, Explanation
+from numalign.core.kubelet.cgroup_limits import Limits
 from numalign.core.kubelet.devices.devices import Device
 from numalign.core.kubelet.devices.plugin_answer import Allocation
+from numalign.core.pod import Qos
 from numalign.wire.pods.records import PodRecord
 
 # Events.
@@ -123,10 +128,45 @@ class ContainerPostponed:
 
 
 @dataclass(frozen=True, slots=True)
+class DevicesPrestarted:
+    """The plugins of a container's devices know that it is about to start."""
+
+    uid: str
+    container: str
+    attempt: int
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalExplained:
+    """It was found out why a pod was refused."""
+
+    uid: str
+    explanation: Explanation
+
+
+@dataclass(frozen=True, slots=True)
+class RepairDue:
+    """It is time to compare where containers are with where they should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriftRepaired:
+    """What was not as it should be, one line each."""
+
+    found: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SourcesReady:
-    """Every source of pods has delivered what it has: what is not there now is gone."""
+    """Every source of pods has delivered what it has: what is not there now is gone.
+
+    ``manifests`` are the uids of the pods in the directory of manifests; None if there is none or
+    it could not be read.
+    """
 
     now: float
+    manifests: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +186,10 @@ Event = (
     | ContainerStarted
     | ContainerExited
     | ContainerPostponed
+    | DevicesPrestarted
+    | RefusalExplained
+    | RepairDue
+    | DriftRepaired
     | SourcesReady
     | Tick
 )
@@ -155,7 +199,9 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class Save:
-    """Write the state to disk before anything that follows."""
+    """Write this state to disk before anything that follows; nothing follows if that fails."""
+
+    state: AgentState
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +234,16 @@ class AllocateDevices:
 
 
 @dataclass(frozen=True, slots=True)
+class PrestartDevices:
+    """Tell plugins, by resource, that a container with these devices is about to start."""
+
+    uid: str
+    container: str
+    attempt: int
+    devices: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StartContainer:
     """Start a container on these CPUs and, if given, NUMA nodes (masks)."""
 
@@ -196,6 +252,8 @@ class StartContainer:
     attempt: int
     cpus: int
     nodes: int | None
+    pod: AgentPod
+    extra: Allocation  # what device plugins want it to have
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +266,8 @@ class StopContainer:
 
 
 @dataclass(frozen=True, slots=True)
-class PinContainer:
-    """Move a running container to these CPUs."""
+class Pin:
+    """Where a container belongs: these CPUs and, if given, NUMA nodes (masks)."""
 
     uid: str
     container: str
@@ -218,7 +276,35 @@ class PinContainer:
 
 
 @dataclass(frozen=True, slots=True)
-class QuietPod:
+class PinContainers:
+    """Move containers that have a process, all at once."""
+
+    pins: tuple[Pin, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PinHelpers:
+    """Keep the runtime's own helpers on these CPUs (a mask), away from exclusive ones."""
+
+    cpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetQosWeights:
+    """Give the QoS classes their shares of CPU time."""
+
+    weights: tuple[tuple[Qos, Limits], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RepairDrift:
+    """Put right what somebody changed behind our back, and say what was found."""
+
+    pins: tuple[Pin, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasePod:
     """Nothing of a pod will run again: let go of what it needs only while it runs."""
 
     uid: str
@@ -232,11 +318,25 @@ class ForgetPod:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """Something an operator may want to know: an event name and its values."""
+class Explain:
+    """Find out why a pod was refused. It takes longer than deciding, so nothing waits for it."""
 
-    event: str
-    values: Mapping[str, object]
+    case: Case
+
+
+@dataclass(frozen=True, slots=True)
+class Redeliver:
+    """Hand in this event again after some time."""
+
+    event: Event
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Tell everybody who listens."""
+
+    note: Note
 
 
 Effect = (
@@ -244,10 +344,16 @@ Effect = (
     | Answer
     | AskPreference
     | AllocateDevices
+    | PrestartDevices
     | StartContainer
     | StopContainer
-    | PinContainer
-    | QuietPod
+    | PinContainers
+    | PinHelpers
+    | SetQosWeights
+    | RepairDrift
+    | ReleasePod
     | ForgetPod
-    | Note
+    | Explain
+    | Redeliver
+    | Publish
 )

@@ -23,8 +23,8 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
 
-from numalign.apps.agent.events import Note
 from numalign.apps.agent.model import AgentSetup, AgentState, Phase
+from numalign.apps.agent.notes import Note, PodAdmitted, PodRejected
 from numalign.core.kubelet.admission.admission import CPU_MANAGER, MEMORY_MANAGER
 from numalign.core.kubelet.cpu.policy import FULL_CORES
 from numalign.core.kubelet.decisions import AllocateStep, MergeStep, Reason, Trace
@@ -170,32 +170,34 @@ class AgentMetrics:
 
     # What is fed.
 
-    def note(self, note: Note, state: AgentState) -> None:
-        """Counts one note; ``state`` is the one after it."""
-        self._add(NOTES, note.event)
-        trace = note.values.get("trace")
-        if note.event not in {"pod_admitted", "pod_rejected"}:
-            return
-        reason = str(note.values.get("reason", ""))
-        self._add(DECISIONS, note.event.removeprefix("pod_"), reason)
-        known = state.pods.get(str(note.values.get("uid", "")))
-        if note.event == "pod_rejected":
-            self._add(REJECTIONS, reason if reason in _COUNTED_REASONS else "Other")
-        elif known is not None and self._counts_modes:
-            qos = qos_class(known.pod, self._setup.host.settings)
-            self._add(POD_LEVEL, _config_mode(known.pod), qos.value.lower())
-        if not isinstance(trace, Trace):
-            return  # not a decision of the topology manager
+    def note(self, note: Note, state: AgentState, seconds: float = 0.0) -> None:
+        """Counts one note; ``state`` is the one after it, ``seconds`` how long a decision took."""
+        self._add(NOTES, note.NAME)
+        match note:
+            case PodAdmitted(pod, trace):
+                self._add(DECISIONS, "admitted", "")
+                if self._counts_modes:
+                    qos = qos_class(pod, self._setup.host.settings)
+                    self._add(POD_LEVEL, _config_mode(pod), qos.value.lower())
+                self._count_decision(trace, pod, "", state, seconds)
+            case PodRejected(pod, reason, trace=trace):
+                self._add(DECISIONS, "rejected", reason)
+                self._add(REJECTIONS, reason if reason in _COUNTED_REASONS else "Other")
+                if trace is not None:  # else no decision of the topology manager
+                    self._count_decision(trace, pod, reason, state, seconds)
+            case _:
+                pass
+
+    def _count_decision(
+        self, trace: Trace, pod: Pod, reason: str, state: AgentState, seconds: float
+    ) -> None:
         self._add(REQUESTS)
-        host = self._setup.host
-        if host.topology is not None and reason in _TOPOLOGY_ERRORS:
+        if self._setup.host.topology is not None and reason in _TOPOLOGY_ERRORS:
             self._add(ERRORS)
-        seconds = note.values.get("seconds")
-        if isinstance(seconds, float | int):
-            self._admission.add(int(seconds * 1000))
+        self._admission.add(int(seconds * 1000))
         self._count_alignment(trace)
-        if known is not None:
-            self._count_steps(trace, known.pod, state)
+        if pod.uid in state.pods:
+            self._count_steps(trace, pod, state)
 
     def registered(self, resource: str) -> None:
         """Counts one registration of a device plugin, also a refused one."""

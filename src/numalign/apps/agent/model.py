@@ -136,6 +136,8 @@ class AgentState:
     pods: Mapping[str, AgentPod] = field(default_factory=dict)  # by uid, oldest first
     sources: Mapping[str, DeviceSource] = field(default_factory=dict)  # by resource
     started_at: float = 0.0  # when this run of the agent began
+    # The conservation law that is broken. Nothing is decided or saved from then on.
+    halted: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,7 @@ class AgentSetup:
     plugin_grace_seconds: float = 60.0
     declared: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
     kubelet: KubeletConfig | None = None  # what the host is configured with, for captures
+    save_retry_seconds: float = 1.0  # until what could not be saved is tried again
     # Whether containers are plain processes: these get no mounts, device files or images.
     runs_processes: bool = False
 

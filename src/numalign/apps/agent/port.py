@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from numalign.apps.agent.events import Answer, Note
+from numalign.apps.agent.events import Answer
+from numalign.apps.agent.journal import Decision
 from numalign.apps.agent.model import AgentSetup, AgentState
+from numalign.apps.agent.notes import Note
 from numalign.core.machine.machine import Machine
 from numalign.wire.pods.records import PodRecord
 
@@ -28,8 +30,8 @@ class AgentPort(Protocol):
         """The machine that it works on."""
 
     @property
-    def recent(self) -> Sequence[Mapping[str, object]]:
-        """The last decisions as plain values, newest last."""
+    def recent(self) -> Sequence[Decision]:
+        """The last decisions, newest last."""
 
     async def submit(self, record: PodRecord, *, source: str = "api") -> Answer:
         """Has a pod admitted; it needs a uid."""

@@ -35,13 +35,12 @@ from numalign.apps.agent.events import (
     PodSubmitted,
     SourcesReady,
 )
-from numalign.apps.agent.model import AgentPod, AgentSetup, AgentState, DeviceKey
-from numalign.apps.agent.recovery import Ended, recovered
+from numalign.apps.agent.model import AgentPod, AgentSetup, DeviceKey
 from numalign.apps.agent.runtimes import processes
 from numalign.apps.agent.runtimes.containers import Containers, connected
 from numalign.apps.agent.runtimes.decide_only import DecideOnly
 from numalign.apps.agent.runtimes.protocols import Runtime
-from numalign.apps.agent.step import step
+from numalign.apps.agent.steps.recovery import Ended, recovered
 from numalign.core.errors import ConfigError, CorruptCheckpointError, PeerError, WireError
 from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet.admission import node_fit
@@ -166,10 +165,9 @@ async def assembled(options: Options, now: Callable[[], float] = time.time) -> P
         ended={(e.pod_uid, e.container): _ended_run(e) for e in ended},
         now=now(),
     )
-    state = _with_declared(setup, state, now())
     if isinstance(runtime, CriRuntime):
         for uid in await runtime.pods() - state.pods.keys():
-            bridge.forget(uid)  # nobody asks for it any more
+            bridge.forget_pod(uid)  # nobody asks for it any more
     agent: Agent
 
     def told(event: PluginEvent) -> None:
@@ -311,13 +309,6 @@ def _answers(containers: Mapping[str, Mapping[str, Held]]) -> dict[DeviceKey, Al
     return answers
 
 
-def _with_declared(setup: AgentSetup, state: AgentState, now: float) -> AgentState:
-    for resource, found in setup.declared.items():
-        event = DevicesReported(resource, found, now, is_plugin=False)
-        state, _ = step(setup, state, event)
-    return state
-
-
 def _plugin_event(agent: Agent, event: PluginEvent, now: float) -> None:
     match event:
         case PluginReported(resource, found, has_preferred, prestart):
@@ -367,7 +358,7 @@ async def run(
         agent.run(parts.first),
         agent.tick(),
         agent.reconcile(period),
-        _watched(parts),
+        _follow_manifests(parts),
         _ended(parts),
         *beside,
     ]
@@ -399,25 +390,25 @@ async def _stopped(parts: Parts, tasks: list[asyncio.Task[Any]]) -> None:
             pass
 
 
-async def _watched(parts: Parts) -> None:
+async def _follow_manifests(parts: Parts) -> None:
     """Follows the directory of manifests; once it was read, all sources have spoken."""
-    agent, manifests = parts.agent, parts.manifests
-    first = True
+    agent = parts.agent
+    agent.tell(SourcesReady(time.time(), _read_manifests(parts)))
     while True:
-        if manifests is not None:
-            _look(agent, manifests, first=first)
-        if first:
-            agent.tell(SourcesReady(time.time()))
-            first = False
         await asyncio.sleep(MANIFEST_SECONDS)
+        _read_manifests(parts)
 
 
-def _look(agent: Agent, manifests: ManifestDirectory, *, first: bool) -> None:
+def _read_manifests(parts: Parts) -> frozenset[str] | None:
+    """Tells the agent what has changed; the uids of new pods, None if there is no directory."""
+    agent, manifests = parts.agent, parts.manifests
+    if manifests is None:
+        return None
     try:
         changes = manifests.changes()
     except OSError as error:
         log.warning("manifests_unreadable", directory=str(manifests.root), error=str(error))
-        return
+        return None
     for fault in changes.faults:
         log.warning("manifest_refused", error=fault)
     now = time.time()
@@ -425,11 +416,7 @@ def _look(agent: Agent, manifests: ManifestDirectory, *, first: bool) -> None:
         agent.tell(PodDeleted(uid, now))
     for manifest in changes.new:
         agent.tell(PodSubmitted(manifest.uid, manifest.record, manifest.source, now))
-    if first:
-        there = {manifest.uid for manifest in changes.new}
-        for uid, known in agent.state.pods.items():
-            if known.source.startswith("file:") and uid not in there:
-                agent.tell(PodDeleted(uid, now))
+    return frozenset(manifest.uid for manifest in changes.new)
 
 
 async def _ended(parts: Parts) -> None:

@@ -6,15 +6,13 @@ What Kubernetes has no word for (CPUs, memory nodes, devices, the hint) is under
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-import structlog
 
-from numalign.apps.agent.events import Note
+from numalign.apps.agent.journal import Decision
 from numalign.apps.agent.model import (
     AgentPod,
     AgentSetup,
@@ -24,8 +22,7 @@ from numalign.apps.agent.model import (
     RunState,
     sits_on,
 )
-from numalign.core.explain.explain import Case, Explanation, explain
-from numalign.core.kubelet.decisions import Trace
+from numalign.apps.agent.notes import values_of
 from numalign.core.kubelet.devices.plugin_answer import parts_for_containers
 from numalign.core.kubelet.state import Block
 from numalign.core.pod import Container, qos_class
@@ -36,8 +33,6 @@ from numalign.core.views.trace import hint_data
 from numalign.wire.pods.records import ContainerRecord
 
 View = dict[str, Any]
-
-log = structlog.get_logger("numalign.agent")
 
 
 def pod_list(
@@ -311,25 +306,15 @@ def blocks_view(blocks: Iterable[Block]) -> list[View]:
 # How it was decided.
 
 
-def decision_view(decision: Mapping[str, object]) -> View:
+def decision_view(decision: Decision) -> View:
     """A remembered decision with its trace and, for a refusal, its explanation as plain values."""
-    trace, found = decision.get("trace"), decision.get("explanation")
+    note, explained = decision.note, decision.explained
     return {
-        **decision,
-        "trace": trace_data(trace) if isinstance(trace, Trace) else [],
-        "explanation": explain_view.as_data(found) if isinstance(found, Explanation) else None,
+        "time": decision.time,
+        "outcome": note.NAME,
+        **values_of(note),
+        "seconds": decision.seconds,
+        "trace": trace_data(note.trace) if note.trace is not None else [],
+        **({"why": explained.why} if explained is not None else {}),
+        "explanation": explain_view.as_data(explained.explanation) if explained else None,
     }
-
-
-def explained(note: Note) -> Note:
-    """The same note with a refusal put into words: no reason to stop if that goes wrong."""
-    case = note.values.get("case")
-    if not isinstance(case, Case):
-        return note
-    values = {key: value for key, value in note.values.items() if key != "case"}
-    try:
-        found = explain(case)
-    except Exception:
-        log.exception("not_explained", pod=case.pod.name)
-        return replace(note, values=values)
-    return replace(note, values=values | {"why": found.sentence, "explanation": found})

@@ -88,7 +88,9 @@ def alone(directory: Path) -> Iterator[None]:
 async def _served(options: Options, tcp: tuple[str, int] | None, *, ends_pods: bool) -> None:
     parts = await assembled(options)
     metrics = AgentMetrics(parts.agent.setup)
-    parts.agent.on_note = lambda note: metrics.note(note, parts.agent.state)
+    parts.agent.journal.on_note = lambda note, seconds: metrics.note(
+        note, parts.agent.state, seconds
+    )
     parts.agent.on_registered = metrics.registered
     parts.agent.on_allocated = metrics.allocated
     parts.agent.on_asked = metrics.asked

@@ -44,7 +44,7 @@ def check(
     from numalign.adapters.local.state_files import StateDirectory
     from numalign.adapters.sources import discovery
     from numalign.apps.agent import run
-    from numalign.apps.agent.recovery import recovered
+    from numalign.apps.agent.steps.recovery import recovered
     from numalign.core.errors import NumalignError
 
     out = Output.of(ctx)

@@ -6,16 +6,18 @@ wrong: after a defect, a repair by hand, or a disk that lies.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from numalign.core.kubelet.devices.devices import SavedDevices
-from numalign.core.kubelet.host import Host
+from numalign.core.kubelet.devices.devices import Held, SavedDevices
+from numalign.core.kubelet.host import Host, HostState
 from numalign.core.kubelet.state import Block, CpuState, MemoryState
 from numalign.core.values.sets import format_list
 
+Holdings = Mapping[str, Mapping[str, Mapping[str, Held]]]  # pod uid, container, resource
+
 
 def cpu_breaches(host: Host, state: CpuState) -> Iterator[str]:
-    """CPUs in two hands, CPUs that nobody has, and CPUs that are not there."""
+    """CPUs with two owners, CPUs without one, and CPUs that are not there."""
     if host.cpu is None:
         return
     owners = [("the shared pool", state.shared)]
@@ -26,9 +28,10 @@ def cpu_breaches(host: Host, state: CpuState) -> Iterator[str]:
         owners.append((f"pod {uid}", mask))
     union = 0
     for number, (name, mask) in enumerate(owners):
-        for other, theirs in owners[:number]:
-            if mask & theirs:
-                yield f"CPUs {format_list(mask & theirs)} belong to {other} and to {name}"
+        if mask & union:
+            for other, theirs in owners[:number]:
+                if mask & theirs:
+                    yield f"CPUs {format_list(mask & theirs)} belong to {other} and to {name}"
         union |= mask
     every, machine = host.cpu.assignable, host.cpu.topology.all
     if every & ~union:
@@ -73,16 +76,37 @@ def _blocks(state: MemoryState) -> Iterator[Block]:
 
 
 def device_breaches(saved: SavedDevices) -> Iterator[str]:
-    """Devices in two hands, and devices of a plugin that does not have them."""
-    owners: dict[tuple[str, str], str] = {}
+    """Devices with two owners, and devices of a plugin that does not have them."""
     healthy = saved.registered()
-    for uid, containers in saved.entries.items():
+    yield from _owned_twice(saved.entries)
+    for uid, name, held in _holdings(saved.entries):
+        gone = sorted(set(held.ids) - set(healthy.get(name, ())))
+        if gone and name in healthy:
+            yield f"{name} {', '.join(gone)} of pod {uid} is not healthy or not there"
+
+
+def _owned_twice(entries: Holdings) -> Iterator[str]:
+    owners: dict[tuple[str, str], str] = {}
+    for uid, name, held in _holdings(entries):
+        for device in held.ids:
+            other = owners.setdefault((name, device), uid)
+            if other != uid:
+                yield f"{name} {device} belongs to pod {other} and to pod {uid}"
+
+
+def _holdings(entries: Holdings) -> Iterator[tuple[str, str, Held]]:
+    for uid, containers in entries.items():
         for resources in containers.values():
             for name, held in resources.items():
-                for device in held.ids:
-                    other = owners.setdefault((name, device), uid)
-                    if other != uid:
-                        yield f"{name} {device} belongs to pod {other} and to pod {uid}"
-                gone = sorted(set(held.ids) - set(healthy.get(name, ())))
-                if gone and name in healthy:
-                    yield f"{name} {', '.join(gone)} of pod {uid} is not healthy or not there"
+                yield uid, name, held
+
+
+def law_breaches(host: Host, state: HostState) -> Iterator[str]:
+    """What is given twice or lost: laws that hold after every decision, unlike a device's health.
+
+    Only in ``safe`` fidelity: the kubelet itself breaks them in ways that the other one repeats.
+    """
+    if host.is_safe:
+        yield from cpu_breaches(host, state.cpu)
+        yield from memory_breaches(host, state.memory)
+        yield from _owned_twice(state.devices.entries)

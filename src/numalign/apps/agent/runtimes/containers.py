@@ -14,7 +14,7 @@ from numalign.adapters.cri import groups as cri_groups
 from numalign.adapters.cri import volumes as cri_volumes
 from numalign.adapters.cri.runtime import CriRuntime, Order
 from numalign.adapters.processes.values import Expected
-from numalign.apps.agent.events import PinContainer, StartContainer
+from numalign.apps.agent.events import Pin, StartContainer
 from numalign.apps.agent.model import AgentPod
 from numalign.apps.agent.runtimes.processes import drift_text, expanded, nodes_of, records_of
 from numalign.apps.agent.runtimes.protocols import Started
@@ -25,12 +25,11 @@ from numalign.core.kubelet.cgroup_limits import (
     hugepages_of,
     limits_of_container,
     limits_of_pod,
-    limits_of_qos,
     oom_score_adj,
 )
 from numalign.core.kubelet.devices.plugin_answer import Allocation
 from numalign.core.machine.kubelet_view import MachineInfo
-from numalign.core.pod import Pod, Qos, exclusive_cpus, qos_class
+from numalign.core.pod import Qos, exclusive_cpus, qos_class
 from numalign.core.settings import Settings
 from numalign.core.values.sets import CpuSet, NodeSet
 from numalign.wire.grpc import cri as wire
@@ -96,7 +95,7 @@ def log_path(state: Path, uid: str, container: str) -> Path:
 class Containers:
     """Containers in a container runtime."""
 
-    starts_beside = True
+    starts_in_background = True
 
     def __init__(
         self,
@@ -111,28 +110,28 @@ class Containers:
         self._info = info
         self._state = state
         self._quota = quota
-        self._weights: dict[Qos, Limits] = {}  # as written last
 
-    async def start(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> Started:
+    async def start(self, request: StartContainer) -> Started:
         """Starts a container; PeerError if it cannot be started, PostponedError if not yet."""
         try:
-            order = self._order(pod, effect, extra)
+            order = self._order(request)
         except OSError as error:  # a full disk, say
             text = f"{error.filename}: {error.strerror}"
             raise PostponedError(text, reason="CreateContainerConfigError") from error
         running, container_id = await self.runtime.start(order)
         return Started(running.pid, f"{self.runtime.name}://{container_id}")
 
-    def _order(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> Order:
-        record = next(r for r in records_of(pod) if r.name == effect.container)
+    def _order(self, request: StartContainer) -> Order:
+        pod = request.pod
+        record = next(r for r in records_of(pod) if r.name == request.container)
         own = [exclusive_cpus(pod.pod, c, self._settings) > 0 for c in pod.pod.in_order]
         return Order(
-            sandbox=self._sandbox(pod, effect.uid),
+            sandbox=self._sandbox(pod, request.uid),
             qos=qos_class(pod.pod, self._settings),
             pod_limits=limits_of_pod(
                 pod.pod, self._settings, any_exclusive=any(own), quota=self._quota
             ),
-            container=self._container(pod, record, effect, extra),
+            container=self._container(record, request),
             pull=pull_policy(record),
         )
 
@@ -169,16 +168,15 @@ class Containers:
             ),
         )
 
-    def _container(
-        self, pod: AgentPod, record: ContainerRecord, effect: StartContainer, extra: Allocation
-    ) -> ContainerSpec:
+    def _container(self, record: ContainerRecord, request: StartContainer) -> ContainerSpec:
+        pod, extra = request.pod, request.extra
         spec = pod.record.spec
         env = environment(record, extra)
-        volumes = self._state / "volumes" / effect.uid
+        volumes = self._state / "volumes" / request.uid
         grace = spec.terminationGracePeriodSeconds
         return ContainerSpec(
             name=record.name,
-            attempt=effect.attempt,
+            attempt=request.attempt,
             image=record.image,
             command=tuple(expanded(text, env) for text in record.command or ()),
             args=tuple(expanded(text, env) for text in record.args or ()),
@@ -187,29 +185,30 @@ class Containers:
             mounts=_together(cri_volumes.mounts(spec, record, volumes), extra),
             devices=extra.devices,
             cdi_names=extra.cdi_names,
-            labels={**_names(pod, effect.uid), wire.CONTAINER_NAME: record.name},
+            labels={**_names(pod, request.uid), wire.CONTAINER_NAME: record.name},
             annotations={
-                "io.kubernetes.container.restartCount": str(effect.attempt),
+                "io.kubernetes.container.restartCount": str(request.attempt),
                 "io.kubernetes.pod.terminationGracePeriod": str(30 if grace is None else grace),
                 **extra.annotations,
             },
-            log_path=self.log_path(effect.uid, record.name).name,
-            resources=self._resources(pod, effect),
+            log_path=self.log_path(request.uid, record.name).name,
+            resources=self._resources(request),
             security=security_of(
                 record.securityContext, spec.securityContext, f"container {record.name}"
             ),
         )
 
-    def _resources(self, pod: AgentPod, effect: StartContainer) -> Resources:
-        container = next(c for c in pod.pod.in_order if c.name == effect.container)
+    def _resources(self, request: StartContainer) -> Resources:
+        pod = request.pod
+        container = next(c for c in pod.pod.in_order if c.name == request.container)
         is_own = exclusive_cpus(pod.pod, container, self._settings) > 0
         sizes = {pages.size_bytes for node in self._info.nodes for pages in node.hugepages}
         return Resources(
             limits=limits_of_container(
                 pod.pod, container, self._settings, exclusive=is_own, quota=self._quota
             ),
-            cpus=CpuSet(effect.cpus),
-            mems=None if effect.nodes is None else NodeSet(effect.nodes),
+            cpus=CpuSet(request.cpus),
+            mems=None if request.nodes is None else NodeSet(request.nodes),
             hugepages=hugepages_of(container, sizes),
             oom_score_adj=oom_score_adj(
                 pod.pod, container, self._settings, self._info.memory_bytes
@@ -221,38 +220,34 @@ class Containers:
         """Asks a container to end, and ends it after the grace period."""
         await self.runtime.stop(uid, container, grace_seconds)
 
-    async def pin(self, effects: Sequence[PinContainer]) -> None:
+    async def pin(self, pins: Sequence[Pin]) -> None:
         """Moves containers that run or are being started."""
         await self.runtime.pin_all(
-            {(e.uid, e.container): Placing(CpuSet(e.cpus), nodes_of(e)) for e in effects}
+            {(e.uid, e.container): Placing(CpuSet(e.cpus), nodes_of(e)) for e in pins}
         )
 
-    def share(self, cpus: int) -> None:
+    def pin_helpers(self, cpus: int) -> None:
         """The runtime's own helpers are where its operator put them."""
         del cpus
 
-    def weigh(self, pods: Iterable[Pod]) -> None:
-        """Gives the QoS classes their shares of CPU time, by what their pods ask for."""
-        there = list(pods)
-        for qos in (Qos.BURSTABLE, Qos.BEST_EFFORT):
-            limits = limits_of_qos(qos, there, self._settings)
-            if self._weights.get(qos) != limits:
-                self.runtime.groups.limit_qos(qos, limits)
-                self._weights[qos] = limits
+    def set_qos_weights(self, weights: Iterable[tuple[Qos, Limits]]) -> None:
+        """Gives the QoS classes their shares of CPU time."""
+        for qos, limits in weights:
+            self.runtime.groups.limit_qos(qos, limits)
 
-    async def mend(self, effects: Sequence[PinContainer]) -> list[str]:
-        """What is not as it should be, one line each, and mended."""
+    async def repair_drift(self, pins: Sequence[Pin]) -> list[str]:
+        """What is not as it should be, one line each, after it was put right."""
         expected = [
             Expected(pod_uid=e.uid, container=e.container, cpus=CpuSet(e.cpus), mems=nodes_of(e))
-            for e in effects
+            for e in pins
         ]
         return [drift_text(drift) for drift in await self.runtime.mend(expected)]
 
-    def quiet(self, uid: str) -> None:
+    def release_pod(self, uid: str) -> None:
         """Ends the sandbox of a pod that will not run again."""
         self.runtime.quiet(uid)
 
-    def forget(self, uid: str) -> None:
+    def forget_pod(self, uid: str) -> None:
         """Removes sandbox, containers, cgroups, logs and volumes of a pod."""
         self.runtime.forget(uid)
         shutil.rmtree(self._state / "logs" / uid, ignore_errors=True)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from numalign.apps.agent.events import PinContainer, StartContainer
+from numalign.apps.agent.events import Pin, StartContainer
 from numalign.apps.agent.model import AgentPod
 from numalign.apps.agent.runtimes.protocols import Started
-from numalign.core.kubelet.devices.plugin_answer import Allocation
-from numalign.core.pod import Pod
+from numalign.core.kubelet.cgroup_limits import Limits
+from numalign.core.pod import Qos
 
 STOPPED_CODE: Final = 143  # as after SIGTERM
 
@@ -23,7 +23,7 @@ class DecideOnly:
     at once; then ``on_ended`` is told the pod's uid, the container and the exit code.
     """
 
-    starts_beside = False
+    starts_in_background = False
 
     def __init__(self, logs: Path) -> None:
         self._logs = logs
@@ -34,12 +34,12 @@ class DecideOnly:
         """Everything that ran before a restart still does."""
         return {(uid, name): 0 for uid, pod in pods.items() for name in pod.alive()}
 
-    async def start(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> Started:
+    async def start(self, request: StartContainer) -> Started:
         """Pretends that the container runs, under no process number."""
-        del extra
-        if any(c.name == effect.container and c.is_regular_init for c in pod.pod.in_order):
+        containers = request.pod.pod.in_order
+        if any(c.name == request.container and c.is_regular_init for c in containers):
             loop = asyncio.get_running_loop()
-            loop.call_soon(self.on_ended, effect.uid, effect.container, 0)
+            loop.call_soon(self.on_ended, request.uid, request.container, 0)
         return Started(0)
 
     async def stop(self, uid: str, container: str, grace_seconds: float) -> None:
@@ -47,28 +47,28 @@ class DecideOnly:
         del grace_seconds
         self.on_ended(uid, container, STOPPED_CODE)
 
-    async def pin(self, effects: Sequence[PinContainer]) -> None:
+    async def pin(self, pins: Sequence[Pin]) -> None:
         """Nothing is moved."""
-        del effects
+        del pins
 
-    def share(self, cpus: int) -> None:
-        """Nobody helps."""
+    def pin_helpers(self, cpus: int) -> None:
+        """There are no helper processes."""
         del cpus
 
-    def weigh(self, pods: Iterable[Pod]) -> None:
-        """Nothing is weighed."""
-        del pods
+    def set_qos_weights(self, weights: Iterable[tuple[Qos, Limits]]) -> None:
+        """There are no processes to weigh against each other."""
+        del weights
 
-    async def mend(self, effects: Sequence[PinContainer]) -> list[str]:
+    async def repair_drift(self, pins: Sequence[Pin]) -> list[str]:
         """Nothing drifts."""
-        del effects
+        del pins
         return []
 
-    def quiet(self, uid: str) -> None:
-        """Nothing made a noise."""
+    def release_pod(self, uid: str) -> None:
+        """There is nothing to release."""
         del uid
 
-    def forget(self, uid: str) -> None:
+    def forget_pod(self, uid: str) -> None:
         """Nothing was kept."""
         del uid
 

@@ -12,7 +12,7 @@ from typing import Final
 from numalign.adapters.cgroups.tree import Placing
 from numalign.adapters.processes.records import RunSpec
 from numalign.adapters.processes.runtime import Drift, Exited, Expected, ProcessRuntime, Running
-from numalign.apps.agent.events import PinContainer, StartContainer
+from numalign.apps.agent.events import Pin, StartContainer
 from numalign.apps.agent.model import AgentPod
 from numalign.apps.agent.runtimes.protocols import Started
 from numalign.core.errors import ConfigError, PeerError
@@ -21,10 +21,9 @@ from numalign.core.kubelet.cgroup_limits import (
     QuotaRule,
     limits_of_container,
     limits_of_pod,
-    limits_of_qos,
 )
 from numalign.core.kubelet.devices.plugin_answer import Allocation
-from numalign.core.pod import Pod, Qos, exclusive_cpus, qos_class
+from numalign.core.pod import Qos, exclusive_cpus, qos_class
 from numalign.core.settings import Settings
 from numalign.core.values.sets import CpuSet, NodeSet
 from numalign.wire.pods.records import ContainerRecord
@@ -38,7 +37,7 @@ PATH_DEFAULT: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
 class Processes:
     """Containers as processes of this host."""
 
-    starts_beside = False
+    starts_in_background = False
 
     def __init__(
         self, runtime: ProcessRuntime, settings: Settings, logs: Path, quota: QuotaRule
@@ -47,12 +46,11 @@ class Processes:
         self._settings = settings
         self._logs = logs
         self._quota = quota
-        self._weights: dict[Qos, Limits] = {}  # as written last
 
-    async def start(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> Started:
+    async def start(self, request: StartContainer) -> Started:
         """Starts a container; PeerError if it cannot be started."""
         try:
-            spec = self._spec(pod, effect, extra)
+            spec = self._spec(request)
         except ConfigError as error:
             raise PeerError(str(error)) from error
         started = await self.runtime.start(spec)
@@ -60,22 +58,23 @@ class Processes:
             raise PeerError(started.message or f"ended at once with code {started.code}")
         return Started(started.pid)
 
-    def _spec(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> RunSpec:
-        record = next(r for r in records_of(pod) if r.name == effect.container)
-        container = next(c for c in pod.pod.in_order if c.name == effect.container)
+    def _spec(self, request: StartContainer) -> RunSpec:
+        pod = request.pod
+        record = next(r for r in records_of(pod) if r.name == request.container)
+        container = next(c for c in pod.pod.in_order if c.name == request.container)
         own = [exclusive_cpus(pod.pod, c, self._settings) > 0 for c in pod.pod.in_order]
         is_own = exclusive_cpus(pod.pod, container, self._settings) > 0
-        env = _environment(pod, record, extra)
+        env = _environment(pod, record, request.extra)
         return RunSpec(
-            pod_uid=effect.uid,
-            container=effect.container,
-            attempt=effect.attempt,
+            pod_uid=request.uid,
+            container=request.container,
+            attempt=request.attempt,
             argv=tuple(expanded(t, env) for t in (*(record.command or ()), *(record.args or ()))),
             env=env,
             cwd=record.workingDir or "/",
-            log_path=self.log_path(effect.uid, effect.container),
-            cpus=CpuSet(effect.cpus),
-            mems=None if effect.nodes is None else NodeSet(effect.nodes),
+            log_path=self.log_path(request.uid, request.container),
+            cpus=CpuSet(request.cpus),
+            mems=None if request.nodes is None else NodeSet(request.nodes),
             qos=qos_class(pod.pod, self._settings),
             limits=limits_of_container(
                 pod.pod, container, self._settings, exclusive=is_own, quota=self._quota
@@ -89,43 +88,39 @@ class Processes:
         """Asks a container to end, and ends it after the grace period."""
         await self.runtime.stop(uid, container, grace_seconds)
 
-    async def pin(self, effects: Sequence[PinContainer]) -> None:
+    async def pin(self, pins: Sequence[Pin]) -> None:
         """Moves running containers; those that are just ending are passed over."""
         running = set(self.runtime.running())
         placings = {
             (e.uid, e.container): Placing(CpuSet(e.cpus), nodes_of(e))
-            for e in effects
+            for e in pins
             if (e.uid, e.container) in running
         }
         if placings:
             self.runtime.pin_all(placings)
 
-    def share(self, cpus: int) -> None:
+    def pin_helpers(self, cpus: int) -> None:
         """Keeps what watches over containers away from CPUs that a container has alone."""
         self.runtime.pin_supervisors(CpuSet(cpus))
 
-    def weigh(self, pods: Iterable[Pod]) -> None:
-        """Gives the QoS classes their shares of CPU time, by what their pods ask for."""
-        there = list(pods)
-        for qos in (Qos.BURSTABLE, Qos.BEST_EFFORT):
-            limits = limits_of_qos(qos, there, self._settings)
-            if self._weights.get(qos) != limits:
-                self.runtime.limit_qos(qos, limits)
-                self._weights[qos] = limits
+    def set_qos_weights(self, weights: Iterable[tuple[Qos, Limits]]) -> None:
+        """Gives the QoS classes their shares of CPU time."""
+        for qos, limits in weights:
+            self.runtime.limit_qos(qos, limits)
 
-    async def mend(self, effects: Sequence[PinContainer]) -> list[str]:
-        """What is not as it should be, one line each, and mended."""
+    async def repair_drift(self, pins: Sequence[Pin]) -> list[str]:
+        """What is not as it should be, one line each, after it was put right."""
         expected = [
             Expected(pod_uid=e.uid, container=e.container, cpus=CpuSet(e.cpus), mems=nodes_of(e))
-            for e in effects
+            for e in pins
         ]
         return [drift_text(drift) for drift in self.runtime.repair(expected)]
 
-    def quiet(self, uid: str) -> None:
+    def release_pod(self, uid: str) -> None:
         """Nothing is left of processes that have ended but their records."""
         del uid
 
-    def forget(self, uid: str) -> None:
+    def forget_pod(self, uid: str) -> None:
         """Removes records, cgroups and logs of a pod."""
         for container in self.runtime.containers_of(uid):
             self.runtime.remove(uid, container)
@@ -142,9 +137,9 @@ def drift_text(d: Drift) -> str:
     return f"{where}: found {d.found}, expected {d.expected}"
 
 
-def nodes_of(effect: PinContainer) -> NodeSet | None:
+def nodes_of(pin: Pin) -> NodeSet | None:
     """The NUMA nodes of a pin as a set; None: leave them."""
-    return None if effect.nodes is None else NodeSet(effect.nodes)
+    return None if pin.nodes is None else NodeSet(pin.nodes)
 
 
 def records_of(pod: AgentPod) -> Iterable[ContainerRecord]:

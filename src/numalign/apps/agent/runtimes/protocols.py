@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from numalign.apps.agent.events import PinContainer, StartContainer
-from numalign.apps.agent.model import AgentPod
+from numalign.apps.agent.events import Pin, StartContainer
+from numalign.core.kubelet.cgroup_limits import Limits
 from numalign.core.kubelet.devices.plugin_answer import Allocation
-from numalign.core.pod import Pod
+from numalign.core.pod import Qos
 
 
-class Asked(Protocol):
+class CallHeard(Protocol):
     """Who counts the calls of the PodResources API."""
 
     def __call__(self, version: str, method: str, *, failed: bool) -> None:
@@ -21,7 +21,7 @@ class Asked(Protocol):
 
 
 def unheard(version: str, method: str, *, failed: bool) -> None:
-    """Nobody counts."""
+    """Counts nothing."""
     del version, method, failed
 
 
@@ -37,34 +37,34 @@ class Runtime(Protocol):
     """What runs containers: plain processes, or a container runtime."""
 
     @property
-    def starts_beside(self) -> bool:
+    def starts_in_background(self) -> bool:
         """Whether a start may take long (an image is pulled), so that the loop must not wait.
 
         Such a runtime minds by itself the pins that come while it starts a container.
         """
 
-    async def start(self, pod: AgentPod, effect: StartContainer, extra: Allocation) -> Started:
+    async def start(self, request: StartContainer) -> Started:
         """Starts a container; PeerError if it cannot, PostponedError if not yet."""
 
     async def stop(self, uid: str, container: str, grace_seconds: float) -> None:
         """Asks a container to end, and ends it after the grace period."""
 
-    async def pin(self, effects: Sequence[PinContainer]) -> None:
-        """Moves running containers; PeerError if the kernel refuses."""
+    async def pin(self, pins: Sequence[Pin]) -> None:
+        """Moves running containers, all at once; PeerError if the kernel refuses."""
 
-    def share(self, cpus: int) -> None:
-        """Tells of the CPUs (a mask) that the runtime's own helpers may use."""
+    def pin_helpers(self, cpus: int) -> None:
+        """Keeps the runtime's own helpers on these CPUs (a mask)."""
 
-    def weigh(self, pods: Iterable[Pod]) -> None:
-        """Tells of all pods that are there, by which QoS classes are weighed against each other."""
+    def set_qos_weights(self, weights: Iterable[tuple[Qos, Limits]]) -> None:
+        """Gives the QoS classes their shares of CPU time."""
 
-    async def mend(self, effects: Sequence[PinContainer]) -> list[str]:
+    async def repair_drift(self, pins: Sequence[Pin]) -> list[str]:
         """Puts right what is not as it should be; what it found, PeerError if it cannot."""
 
-    def quiet(self, uid: str) -> None:
-        """Lets go of what a pod needs only while it runs; what it said is kept."""
+    def release_pod(self, uid: str) -> None:
+        """Lets go of what a pod needs only while it runs; its output is kept."""
 
-    def forget(self, uid: str) -> None:
+    def forget_pod(self, uid: str) -> None:
         """Removes what is kept of a pod."""
 
     def log_path(self, uid: str, container: str) -> Path:

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from numalign.apps.agent import lifecycle
-from numalign.apps.agent.events import ContainerExited, Effect, Note, Save, StopContainer
+from numalign.apps.agent import notes
+from numalign.apps.agent.events import (
+    ContainerExited,
+    DevicesReported,
+    Effect,
+    Publish,
+    Save,
+    StopContainer,
+)
 from numalign.apps.agent.model import (
     AgentPod,
     AgentSetup,
@@ -15,6 +22,8 @@ from numalign.apps.agent.model import (
     RunState,
     waiting,
 )
+from numalign.apps.agent.step import decide, settle
+from numalign.apps.agent.steps import lifecycle
 from numalign.core.kubelet import host
 from numalign.core.kubelet.admission.admission import admit
 from numalign.core.kubelet.admission.verdict import refusal
@@ -73,7 +82,7 @@ def recovered(
     state = AgentState(replace(started, pods={**active, **kept}), known, started_at=now)
     effects: list[Effect] = []
     for uid in active:
-        state, more = _readmitted(setup, state, uid)
+        state, more = _readmit(setup, state, uid)
         effects += more
     orphans = [StopContainer(uid, name, 0.0) for uid, name in alive if uid not in known]
     strays = [
@@ -81,9 +90,15 @@ def recovered(
         for uid, name in alive
         if uid in known and (known[uid].is_terminal or known[uid].deleting)
     ]
-    effects = [Save(), *lifecycle.pins(setup, state), *effects, *orphans, *strays]
-    state, more = _caught_up(setup, state, alive, ended, now)
-    return state, effects + more
+    effects = [Save(state), *effects, *orphans, *strays]
+    state, more = _catch_up(setup, state, alive, ended, now)
+    effects += more
+    for resource, found in setup.declared.items():
+        event = DevicesReported(resource, found, now, is_plugin=False)
+        state, more = decide(setup, state, event)
+        effects += more
+    # Nothing is known of where things are now, so everything is put where it belongs.
+    return settle(setup, None, state, effects)
 
 
 def _holds(pod: AgentPod) -> bool:
@@ -124,21 +139,20 @@ def _resources(pod: AgentPod) -> list[str]:
     return sorted({resource for _, resource in pod.awaited})
 
 
-def _readmitted(setup: AgentSetup, state: AgentState, uid: str) -> tuple[AgentState, list[Effect]]:
+def _readmit(setup: AgentSetup, state: AgentState, uid: str) -> tuple[AgentState, list[Effect]]:
     known = state.pods[uid]
     after, decision = admit(setup.host, state.host, known.pod)
-    words = refusal(decision)
-    if words is None:
+    texts = refusal(decision)
+    if texts is None:
         return replace(state, host=after), []
-    text, message = words
+    text, message = texts
     failed = replace(known, phase=Phase.FAILED, reason=text, message=f"Pod was rejected: {message}")
     stops: list[Effect] = [StopContainer(uid, name, 0.0) for name in known.alive()]
     state = replace(state, host=after, pods={**state.pods, uid: failed})
-    note = Note("pod_rejected", {**lifecycle.named(known.pod), "reason": text, "message": message})
-    return state, [note, *stops]
+    return state, [Publish(notes.PodRejected(known.pod, text, message)), *stops]
 
 
-def _caught_up(
+def _catch_up(
     setup: AgentSetup,
     state: AgentState,
     alive: Mapping[Key, int],
@@ -155,7 +169,7 @@ def _caught_up(
                 state, more = lifecycle.exited(setup, state, event)
                 effects += more
     for uid in list(state.pods):
-        state, more = lifecycle.quieted(setup, state, uid)
+        state, more = lifecycle.free_ended(setup, state, uid)
         effects += more
-    state, more = lifecycle.ticked(setup, state, now)
+    state, more = lifecycle.start_all_due(setup, state, now)
     return state, effects + more

@@ -7,20 +7,24 @@ run again waits longer after each failure.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from numalign.apps.agent import notes
 from numalign.apps.agent.events import (
     Answer,
     ContainerExited,
     ContainerPostponed,
     ContainerStarted,
+    DevicesPrestarted,
     Effect,
     ForgetPod,
-    Note,
-    PinContainer,
-    QuietPod,
+    PrestartDevices,
+    Publish,
+    ReleasePod,
     Save,
+    SourcesReady,
     StartContainer,
     StopContainer,
 )
@@ -35,8 +39,8 @@ from numalign.apps.agent.model import (
     placed_nodes,
 )
 from numalign.core.kubelet import host
-from numalign.core.kubelet.host import HostState
-from numalign.core.pod import Container, Pod
+from numalign.core.kubelet.devices.plugin_answer import merged
+from numalign.core.pod import Container
 
 Next = tuple[AgentState, list[Effect]]
 
@@ -45,7 +49,7 @@ PULL_WAITS: Final = "ImagePullBackOff"
 NEVER_RAN_CODE: Final = 128  # as for a command that cannot be started
 
 
-def advanced(setup: AgentSetup, state: AgentState, uid: str, now: float) -> Next:
+def start_due(setup: AgentSetup, state: AgentState, uid: str, now: float) -> Next:
     """Starts whatever of a pod can be started now."""
     known = state.pods[uid]
     if known.is_terminal or known.deleting or known.awaited or known.waits_for_plugin:
@@ -90,15 +94,52 @@ def _starting(setup: AgentSetup, state: AgentState, uid: str, container: Contain
         retry_at=None,
     )
     state = _with_status(state, uid, container.name, status)
-    start = StartContainer(
+    devices = tuple(_told_before_starts(state, uid, container.name))
+    if devices:
+        effect: Effect = PrestartDevices(uid, container.name, status.restarts, devices)
+    else:
+        effect = _start(setup, state, uid, container)
+    # On disk first: that it was started, and that finished init containers gave memory back.
+    return state, [Save(state), effect]
+
+
+def _told_before_starts(
+    state: AgentState, uid: str, name: str
+) -> Iterable[tuple[str, tuple[str, ...]]]:
+    """The devices of a container whose plugins want to know before it starts, by resource."""
+    for container, resource in sorted(state.pods[uid].allocations):
+        source = state.sources.get(resource)
+        if container == name and source is not None and source.needs_prestart:
+            yield resource, state.host.devices.held(uid, container, resource)
+
+
+def _start(setup: AgentSetup, state: AgentState, uid: str, container: Container) -> StartContainer:
+    known = state.pods[uid]
+    answers = [a for (name, _), a in sorted(known.allocations.items()) if name == container.name]
+    return StartContainer(
         uid,
         container.name,
-        status.restarts,
+        known.containers[container.name].restarts,
         placed_cpus(setup, state, uid, container),
         placed_nodes(state, uid, container.name),
+        known,
+        merged(answers),
     )
-    # On disk first: that it was started, and that finished init containers gave memory back.
-    return state, [Save(), start]
+
+
+def start_prepared(
+    setup: AgentSetup, state: AgentState, event: DevicesPrestarted, known: AgentPod
+) -> Next:
+    """Starts a container whose device plugins know of it by now."""
+    uid, name = event.uid, event.container
+    status = known.containers[name]
+    if status.state is not RunState.STARTING or status.restarts != event.attempt:
+        return state, []
+    if known.deleting or known.is_terminal:
+        gone = ContainerExited(uid, name, event.attempt, NEVER_RAN_CODE, event.now)
+        return exited(setup, state, gone)
+    container = next(c for c in known.pod.in_order if c.name == name)
+    return state, [_start(setup, state, uid, container)]
 
 
 def _with_status(state: AgentState, uid: str, name: str, status: ContainerStatus) -> AgentState:
@@ -131,14 +172,10 @@ def started(setup: AgentSetup, state: AgentState, event: ContainerStarted) -> Ne
     if known.deleting or known.is_terminal:
         return state, [StopContainer(uid, name, 0.0)]
     state = replace(state, pods={**state.pods, uid: with_phase(known, now)})
-    note = Note("container_started", {**named(known.pod), "container": name, "pid": event.pid})
-    state, effects = advanced(setup, state, uid, now)
-    return state, [Save(), note, *effects]
-
-
-def named(pod: Pod) -> dict[str, object]:
-    """What a note says of the pod that it is about."""
-    return {"pod": pod.name, "namespace": pod.namespace, "uid": pod.uid}
+    note = Publish(notes.ContainerStarted(known.pod, name, event.pid))
+    effects: list[Effect] = [Save(state), note]
+    state, more = start_due(setup, state, uid, now)
+    return state, effects + more
 
 
 def with_phase(known: AgentPod, now: float) -> AgentPod:
@@ -172,7 +209,7 @@ def exited(setup: AgentSetup, state: AgentState, event: ContainerExited) -> Next
         exit_code=code,
     )
     state = _with_status(state, uid, name, status)
-    note = Note("container_exited", {**named(known.pod), "container": name, "code": code})
+    note = Publish(notes.ContainerExited(known.pod, name, code))
     if ended:
         state, effects = _settled(setup, state, uid)
     elif container.is_regular_init and code != 0:
@@ -180,8 +217,8 @@ def exited(setup: AgentSetup, state: AgentState, event: ContainerExited) -> Next
     elif _apps_done(state.pods[uid]):
         state, effects = _finished(setup, state, uid, _outcome(state.pods[uid]))
     else:
-        state, effects = advanced(setup, state, uid, now)
-    return state, [Save(), note, *effects]
+        state, effects = start_due(setup, state, uid, now)
+    return state, [Save(state), note, *effects]
 
 
 def _runs_again(known: AgentPod, container: Container, code: int) -> bool:
@@ -213,8 +250,8 @@ def _retried(setup: AgentSetup, state: AgentState, event: ContainerExited) -> Ne
         retry_at=now + delay,
     )
     state = _with_status(state, uid, name, status)
-    values = {**named(state.pods[uid].pod), "container": name, "code": code, "again_in": delay}
-    return state, [Save(), Note("container_exited", values)]
+    note = notes.ContainerExited(state.pods[uid].pod, name, code, delay)
+    return state, [Save(state), Publish(note)]
 
 
 def postponed(setup: AgentSetup, state: AgentState, event: ContainerPostponed) -> Next:
@@ -243,8 +280,8 @@ def postponed(setup: AgentSetup, state: AgentState, event: ContainerPostponed) -
         text = f"Back-off pulling image: {event.message}"
         status = replace(status, reason=PULL_WAITS, message=text)
     state = _with_status(state, uid, name, status)
-    values = {**named(known.pod), "container": name, "reason": event.reason, "again_in": delay}
-    return state, [Save(), Note("container_postponed", {**values, "error": event.message})]
+    note = notes.ContainerPostponed(known.pod, name, event.reason, delay, event.message)
+    return state, [Save(state), Publish(note)]
 
 
 def _apps_done(known: AgentPod) -> bool:
@@ -264,7 +301,7 @@ def _finished(setup: AgentSetup, state: AgentState, uid: str, phase: Phase) -> N
         StopContainer(uid, name, known.grace_seconds(setup.grace_seconds_max))
         for name in known.alive()
     ]
-    note = Note("pod_finished", {**named(known.pod), "phase": phase.value})
+    note = Publish(notes.PodFinished(known.pod, phase.value))
     state, effects = _settled(setup, state, uid)
     return state, [*effects, note, *stops]
 
@@ -273,21 +310,17 @@ def _settled(setup: AgentSetup, state: AgentState, uid: str) -> Next:
     """Frees what a pod held once none of its containers is left, and forgets a deleted one."""
     known = state.pods[uid]
     if any(known.alive()):
-        return state, [Save()]
-    before = state.host
-    freed = host.cleaned(setup.host, host.ended(before, uid))
-    pods = state.pods
-    forget: list[Effect] = []
+        return state, [Save(state)]
+    freed = host.cleaned(setup.host, host.ended(state.host, uid))
     if not known.deleting:
-        forget = [QuietPod(uid)]
-    else:
-        pods = {key: pod for key, pod in pods.items() if key != uid}
-        forget = [ForgetPod(uid), Note("pod_deleted", named(known.pod))]
+        state = replace(state, host=freed)
+        return state, [Save(state), ReleasePod(uid)]
+    pods = {key: pod for key, pod in state.pods.items() if key != uid}
     state = replace(state, host=freed, pods=pods)
-    return state, [Save(), *moved(setup, before, state), *forget]
+    return state, [Save(state), ForgetPod(uid), Publish(notes.PodDeleted(known.pod))]
 
 
-def quieted(setup: AgentSetup, state: AgentState, uid: str) -> Next:
+def free_ended(setup: AgentSetup, state: AgentState, uid: str) -> Next:
     """Frees what a pod that has ended still held, if nothing of it runs any more."""
     known = state.pods[uid]
     if not (known.is_terminal or known.deleting) or any(known.alive()):
@@ -297,11 +330,8 @@ def quieted(setup: AgentSetup, state: AgentState, uid: str) -> Next:
     return _settled(setup, state, uid)
 
 
-def deleted(
-    setup: AgentSetup, state: AgentState, uid: str, now: float, request: int | None
-) -> Next:
+def deleted(setup: AgentSetup, state: AgentState, uid: str, request: int | None) -> Next:
     """Somebody wants a pod to be gone."""
-    del now
     known = state.pods.get(uid)
     if known is None:
         answer: list[Effect] = []
@@ -319,33 +349,25 @@ def deleted(
     return state, [*effects, *answer, *stops]
 
 
-def ticked(setup: AgentSetup, state: AgentState, now: float) -> Next:
+def start_all_due(setup: AgentSetup, state: AgentState, now: float) -> Next:
     """Starts what had to wait until now."""
     effects: list[Effect] = []
-    for uid in list(state.pods):
-        state, more = advanced(setup, state, uid, now)
-        effects += more
+    for uid, known in list(state.pods.items()):
+        if any(status.state is RunState.WAITING for status in known.containers.values()):
+            state, more = start_due(setup, state, uid, now)
+            effects += more
     return state, effects
 
 
-def moved(setup: AgentSetup, before: HostState, state: AgentState) -> list[Effect]:
-    """Pins of all containers of the shared pool, if the pool has changed."""
-    if before.cpu.shared == state.host.cpu.shared:
-        return []
-    return [effect for effect in pins(setup, state) if not _is_own(state, effect)]
-
-
-def _is_own(state: AgentState, effect: PinContainer) -> bool:
-    return effect.container in state.host.cpu.entries.get(effect.uid, {})
-
-
-def pins(setup: AgentSetup, state: AgentState) -> list[PinContainer]:
-    """Where every container that may have a process has to be."""
-    found = []
-    for uid, known in state.pods.items():
-        for container in known.pod.in_order:
-            if known.containers[container.name].is_alive:
-                cpus = placed_cpus(setup, state, uid, container)
-                nodes = placed_nodes(state, uid, container.name)
-                found.append(PinContainer(uid, container.name, cpus, nodes))
-    return found
+def sources_ready(setup: AgentSetup, state: AgentState, event: SourcesReady) -> Next:
+    """All sources of pods have spoken: pods whose manifest is gone end, leftovers are freed."""
+    ready = host.cleaned(setup.host, host.sources_ready(state.host))
+    state = replace(state, host=ready)
+    effects: list[Effect] = [Save(state)]
+    if event.manifests is None:
+        return state, effects
+    for uid, known in list(state.pods.items()):
+        if known.source.startswith("file:") and uid not in event.manifests:
+            state, more = deleted(setup, state, uid, None)
+            effects += more
+    return state, effects

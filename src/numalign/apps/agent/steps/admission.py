@@ -1,0 +1,203 @@
+"""Deciding about a pod: admitted, refused, or put off until its device plugins are there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from numalign.apps.agent import notes
+from numalign.apps.agent.events import (
+    AllocateDevices,
+    Answer,
+    AskPreference,
+    Effect,
+    Explain,
+    PodSubmitted,
+    Preference,
+    Publish,
+    RefusalExplained,
+    Save,
+)
+from numalign.apps.agent.model import (
+    AgentPod,
+    AgentSetup,
+    AgentState,
+    ContainerStatus,
+    DeviceSource,
+    Phase,
+    waiting,
+)
+from numalign.apps.agent.steps import lifecycle
+from numalign.core.explain.explain import Case
+from numalign.core.kubelet import host
+from numalign.core.kubelet.admission.verdict import refusal, verdict_on
+from numalign.core.kubelet.decisions import Trace
+from numalign.core.kubelet.host import HostState
+from numalign.core.pod import Pod
+from numalign.wire.pods.manifests import core_pod
+
+Next = tuple[AgentState, list[Effect]]
+
+
+class _NeedsPreferenceError(Exception):
+    def __init__(self, preference: Preference) -> None:
+        super().__init__(preference.resource)
+        self.preference = preference
+
+
+def submitted(setup: AgentSetup, state: AgentState, event: PodSubmitted) -> Next:
+    """Somebody wants a pod to run."""
+    known = state.pods.get(event.uid)
+    if known is not None:
+        return state, _answer(event.request, known, event.uid)
+    if len(state.pods) >= setup.pods_known_max:
+        text = f"found {len(state.pods)} pods, expected fewer than {setup.pods_known_max}"
+        return state, refuse(event, "OutOfpods", f"{text}; delete some that have ended")
+    pod = core_pod(event.record, uid=event.uid)
+    missing = _plugins_awaited(setup, state, pod, event.now)
+    if missing:
+        return _defer(state, event, pod, missing)
+
+    def preferred(
+        resource: str, offered: tuple[str, ...], must: tuple[str, ...], count: int
+    ) -> tuple[str, ...]:
+        preference = Preference(resource, offered, must, count)
+        if preference not in event.preferences:
+            raise _NeedsPreferenceError(preference)
+        return event.preferences[preference]
+
+    trace = Trace()
+    try:
+        after, verdict = verdict_on(
+            setup.host, state.host, setup.totals, pod, preferred=preferred, trace=trace
+        )
+    except _NeedsPreferenceError as need:
+        return state, [AskPreference(need.preference, event)]
+    texts = refusal(verdict)
+    if texts is None:
+        return _admit(setup, state, after, event, pod, trace)
+    case = Case(setup.host, state.host, after, setup.totals, pod, verdict, trace)
+    return _reject(setup, state, event, texts, case)
+
+
+def _plugins_awaited(setup: AgentSetup, state: AgentState, pod: Pod, now: float) -> list[str]:
+    """Resources of the pod whose plugin was there before a restart and is not back yet."""
+    if now - state.started_at >= setup.plugin_grace_seconds:
+        return []
+    known = state.host.devices.resources
+    wanted = {name for container in pod.in_order for name in container.limits}
+    return sorted(name for name in wanted if name in known and name not in state.sources)
+
+
+def _defer(state: AgentState, event: PodSubmitted, pod: Pod, missing: Sequence[str]) -> Next:
+    """Keeps a pod without a decision until its device plugin is back, or long enough.
+
+    One that has devices already, by a state file that somebody else left, keeps all that it has.
+    """
+    containers = {c.name: ContainerStatus() for c in pod.in_order}
+    new = AgentPod(event.record, pod, event.source, event.now, containers=containers)
+    new = waiting(new, missing)
+    state = replace(state, pods={**state.pods, event.uid: new})
+    if event.uid in state.host.devices.entries:
+        active = {**state.host.pods, event.uid: pod}
+        state = replace(state, host=replace(state.host, pods=active))
+    note = Publish(notes.PodDeferred(pod, tuple(missing)))
+    return state, [Save(state), *_answer(event.request, new, event.uid), note]
+
+
+def retry_deferred(setup: AgentSetup, state: AgentState, now: float) -> Next:
+    """Decides about pods that waited for a plugin, where that is possible by now."""
+    effects: list[Effect] = []
+    for uid, known in list(state.pods.items()):
+        if known.waits_for_plugin and not _plugins_awaited(setup, state, known.pod, now):
+            others = {key: pod for key, pod in state.pods.items() if key != uid}
+            event = PodSubmitted(uid, known.record, known.source, now)
+            state, more = submitted(setup, replace(state, pods=others), event)
+            effects += more
+    return state, effects
+
+
+def _admit(
+    setup: AgentSetup,
+    state: AgentState,
+    after: HostState,
+    event: PodSubmitted,
+    pod: Pod,
+    trace: Trace,
+) -> Next:
+    wanted = [
+        AllocateDevices(pod.uid, container, resource, held.ids)
+        for container, resources in after.devices.entries.get(pod.uid, {}).items()
+        for resource, held in resources.items()
+        if state.sources.get(resource, DeviceSource(is_plugin=False)).is_plugin
+    ]
+    new = AgentPod(
+        event.record,
+        pod,
+        event.source,
+        event.now,
+        containers={c.name: ContainerStatus(reason="PodInitializing") for c in pod.in_order},
+        awaited=frozenset((e.container, e.resource) for e in wanted),
+    )
+    state = replace(state, host=after, pods={**state.pods, pod.uid: new})
+    effects: list[Effect] = [
+        Save(state),
+        *_answer(event.request, new, pod.uid),
+        Publish(notes.PodAdmitted(pod, trace)),
+        *wanted,
+    ]
+    if wanted:
+        return state, effects
+    state, more = lifecycle.start_due(setup, state, pod.uid, event.now)
+    return state, effects + more
+
+
+def _reject(
+    setup: AgentSetup,
+    state: AgentState,
+    event: PodSubmitted,
+    texts: tuple[str, str],
+    case: Case,
+) -> Next:
+    reason, message = texts
+    pod = case.pod
+    new = AgentPod(
+        event.record,
+        pod,
+        event.source,
+        event.now,
+        phase=Phase.FAILED,
+        reason=reason,
+        message=f"Pod was rejected: {message}",
+        containers={c.name: ContainerStatus() for c in pod.in_order},
+    )
+    state = replace(
+        state,
+        host=host.cleaned(setup.host, case.after),
+        pods={**state.pods, event.uid: new},
+    )
+    note = notes.PodRejected(pod, reason, message, trace=case.trace)
+    return state, [Save(state), *refuse(event, reason, message), Publish(note), Explain(case)]
+
+
+def explained(state: AgentState, event: RefusalExplained) -> Next:
+    """It is known by now why a pod was refused."""
+    known = state.pods.get(event.uid)
+    if known is None:
+        return state, []
+    found = event.explanation
+    return state, [Publish(notes.RefusalExplained(known.pod, found.sentence, found))]
+
+
+def refuse(event: PodSubmitted, reason: str, message: str) -> list[Effect]:
+    """The answer to somebody whose pod is not accepted."""
+    if event.request is None:
+        return []
+    return [Answer(event.request, event.uid, accepted=False, reason=reason, message=message)]
+
+
+def _answer(request: int | None, pod: AgentPod, uid: str) -> list[Effect]:
+    if request is None:
+        return []
+    accepted = pod.phase is not Phase.FAILED
+    return [Answer(request, uid, accepted, pod.reason, pod.message)]
