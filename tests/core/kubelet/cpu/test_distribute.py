@@ -21,6 +21,7 @@ def test_what_fits_on_one_node_stays_there():
 
 def test_two_nodes_get_half_each():
     assert taken("0-31", 10) == "0-4,8-12"
+    assert taken("0-31", 11) == "0-5,8-12"
 
 
 def test_whole_cores_are_dealt_out_where_only_whole_cores_may_be_given():

@@ -30,6 +30,8 @@ def test_the_best_hint_is_preferred_then_narrow_then_of_the_lowest_nodes():
     assert asked(8, count=2).best() == Hint(0b0011, preferred=True)
     assert asked(16, count=1).best() == Hint(0b1100, preferred=False)
     assert asked(25).best() is None
+    exact = frozenset({0b0010, 0b0100})
+    assert asked(25, exact=exact).best() == Hint(0b0010, preferred=True)
 
 
 def test_a_hint_within_nodes_contains_them_all():
