@@ -32,7 +32,7 @@ def test_a_container_that_holds_its_cpus_hints_at_just_those():
     driver.admit(one)
     answer = drafted(one, driver).answers(one.containers[0])[1]["cpu"]
     assert [hint.nodes for hint in answer.listed()] == [0b01, 0b11]
-    other = container("c", 4, "1Gi")
+    other = container("c", 2, "1Gi")
     changed = drafted(pod("p", other), driver)
     assert changed.answers(other)[1] == {"cpu": Affinity.NOWHERE}
 

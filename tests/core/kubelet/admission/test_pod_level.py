@@ -40,10 +40,10 @@ def test_nothing_left_for_the_others_is_a_refusal():
 
 def test_a_sidecar_keeps_its_cpus_and_an_init_container_lends_them():
     driver, _ = admitted(
-        container("s", 1, "1Gi", sidecar=True),
+        container("s", 2, "1Gi", sidecar=True),
         container("i", 2, "1Gi", init=True),
         container("c", 2, "1Gi"),
-        own=resources(3, "3Gi"),
+        own=resources(4, "3Gi"),
     )
     held = driver.state.cpu.entries["p"]
     assert held["i"] == held["c"]
