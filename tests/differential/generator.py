@@ -15,6 +15,7 @@ Json = dict[str, Any]
 RESOURCES: Final = ("example.com/gpu", "example.com/nic", "vendor.io/fpga")
 ALPHA: Final = ("distribute-cpus-across-cores", "align-by-socket")
 NODES_MAX: Final = 8
+INT64_MAX: Final = (1 << 63) - 1
 # What a hunt can concentrate on.
 FOCUSES: Final = (
     "general",
@@ -28,6 +29,7 @@ FOCUSES: Final = (
     "restarts",
     "bad",
     "resizes",
+    "overreserved",
 )
 
 # Only 1.37 and later can be asked for these.
@@ -37,7 +39,11 @@ RESIZE_GATES: Final = (
     "InPlacePodVerticalScalingExclusiveMemory",
 )
 # How often the managers know pod-level resources.
-_GATE_ON: Final = {"podlevel": 0.9, "restarts": 0.3}
+_GATE_ON: Final = {"podlevel": 0.9, "restarts": 0.3, "overreserved": 0.15}
+
+# More is reserved on a NUMA node than it has: the kubelet's unsigned amounts wrap around.
+OVERRESERVED: Final = "overreserved"
+_BY_MEMORY: Final = ("memory", OVERRESERVED)  # where memory is what it is about
 
 
 @dataclass(frozen=True)
@@ -101,6 +107,7 @@ def _machine(rng: Random, focus: str) -> Json:
         "uncore": ("split-l3", "s2n8-epyc-nps4", "odd"),
         "closest": ("s2n4-snc2", "s4n4", "s2n8-epyc-nps4", "cpuless-mem-node", "odd"),
         "uneven": ("uneven",),
+        OVERRESERVED: [shape for shape in machines.SHAPES if shape != "s1n1"],
     }.get(focus)
     while True:
         found = machines.machine(rng)
@@ -116,7 +123,7 @@ def _kubelet(rng: Random, machine: Json, focus: str) -> Json:
         )[0],
         "topology_manager_scope": rng.choice(("container", "pod")),
         "cpu_manager_policy": "static" if focus != "general" or rng.random() < 0.93 else "none",
-        "memory_manager_policy": "Static" if focus == "memory" or rng.random() < 0.62 else "None",
+        "memory_manager_policy": "Static" if focus in _BY_MEMORY or rng.random() < 0.62 else "None",
     }
     options: dict[str, str] = {}
     if focus == "closest" or rng.random() < 0.3:
@@ -141,7 +148,8 @@ def _kubelet(rng: Random, machine: Json, focus: str) -> Json:
         found["feature_gates"] = gates
     _reserve_cpus(rng, found, nodes)
     if found["memory_manager_policy"] == "Static":
-        found["reserved_memory"] = _reserved_memory(rng, nodes)
+        reserve = _over_reserved if focus == OVERRESERVED else _reserved_memory
+        found["reserved_memory"] = reserve(rng, nodes)
     return found
 
 
@@ -218,6 +226,32 @@ def _reserved_memory(rng: Random, nodes: list[Json]) -> list[Json]:
     return found
 
 
+def _over_reserved(rng: Random, nodes: list[Json]) -> list[Json]:
+    """Reservations of which some are larger than what the node has."""
+    found: list[Json] = []
+    share = rng.choice((0.2, 0.5, 0.5, 1))
+    for node in nodes:
+        pages = node.get("hugepages", {})
+        own = {"memory": max(0, node["memory_bytes"] - _page_bytes(pages))}
+        own |= {f"hugepages-{size}": _page_bytes({size: count}) for size, count in pages.items()}
+        for name, amount in own.items():
+            if rng.random() < share:
+                found.append({"numa": node["id"], "type": name, "bytes": amount + _excess(rng)})
+            elif name == "memory" and amount > GI:
+                found.append({"numa": node["id"], "type": name, "bytes": 256 * MI})
+    if not any(item["type"] == "memory" for item in found):
+        amount = nodes[0]["memory_bytes"] + _excess(rng)
+        found.insert(0, {"numa": nodes[0]["id"], "type": "memory", "bytes": amount})
+    return found
+
+
+def _excess(rng: Random) -> int:
+    """How much more is reserved than there is: a little, a node's worth, or absurdly much."""
+    if rng.random() < 0.05:
+        return rng.choice((1 << 50, 1 << 60))
+    return rng.choice((0, 1, MI, 64 * MI, 512 * MI, GI, 2 * GI, 4 * GI, 7 * GI, 8 * GI, 20 * GI))
+
+
 def _page_bytes(pages: dict[str, int]) -> int:
     return sum(count * (2 * MI if size == "2Mi" else GI) for size, count in pages.items())
 
@@ -290,7 +324,7 @@ def _pod(rng: Random, world: World, number: int) -> Json:
     }
     kind = rng.choices(("guaranteed", "burstable", "besteffort", "mixed"), (70, 13, 9, 8))[0]
     inits = rng.choices((0, 1, 2, 3), (70, 14, 8, 8))[0]
-    if world.focus == "memory":
+    if world.focus in _BY_MEMORY:
         inits = rng.choice((0, 0, 1, 1, 2, 3))
     if world.focus == "devices":
         inits = rng.choice((0, 0, 1, 2))
@@ -300,7 +334,17 @@ def _pod(rng: Random, world: World, number: int) -> Json:
         pod["init_containers"] = [_init(rng, world, f"i{i}", kind) for i in range(inits)]
     count = rng.choices((1, 2, 3, 4), (62, 22, 11, 5))[0]
     pod["containers"] = [_container(rng, world, f"c{i}", kind) for i in range(count)]
+    if world.focus == OVERRESERVED and rng.random() < 0.04:
+        _make_enormous(pod)
     return pod
+
+
+def _make_enormous(pod: Json) -> None:
+    """Every container asks for so much that three of them wrap around."""
+    for container in (*pod.get("init_containers", ()), *pod["containers"]):
+        for amounts in (container.get("requests", {}), container.get("limits", {})):
+            if "memory" in amounts:
+                amounts["memory"] = str(INT64_MAX)
 
 
 def _resized(rng: Random, world: World, pod: Json) -> Json:
@@ -372,7 +416,11 @@ def _cpu(rng: Random, world: World) -> str:
 
 def _memory(rng: Random, world: World) -> str:
     roll = rng.random()
-    limit = 0.55 if world.focus == "memory" else 0.87
+    limit = 0.55 if world.focus in _BY_MEMORY else 0.87
+    if world.focus == OVERRESERVED:
+        if rng.random() < 0.03:
+            return rng.choice(("4Ei", "7Ei", str(INT64_MAX), str(INT64_MAX + 1)))
+        limit = 0.2
     if roll < limit:
         amount = rng.choice((64, 128, 256, 512, 1024, 2048)) * MI
     elif roll < limit + 0.03:

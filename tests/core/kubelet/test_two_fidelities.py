@@ -1,6 +1,7 @@
 """Where the kubelet hurts: what it really does, and what the safe fidelity does instead."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from tests.core.hosts import GI, MI, Driver, container, machine, pod, resources, settings
@@ -12,8 +13,11 @@ from numalign.core.kubelet.cpu.pack import PACKED, Strategy, take_packed
 from numalign.core.kubelet.cpu.topology import cpu_topology
 from numalign.core.kubelet.decisions import Admitted, Breakage, Broken, Reason, Rejected
 from numalign.core.kubelet.devices.devices import Device
+from numalign.core.kubelet.memory import static as memory_static
+from numalign.core.kubelet.topology.hints import Hint
 from numalign.core.machine.kubelet_view import CoreInfo, MachineInfo, NodeInfo
-from numalign.core.settings import Version
+from numalign.core.settings import ReservedMemory, Version
+from numalign.core.values.quantity import Quantity
 from numalign.core.values.sets import format_list, parse_list
 
 
@@ -249,3 +253,54 @@ def test_the_safe_fidelity_widens_such_a_request_to_the_group_and_starts_again()
     driver, nodes = grouped_host(safe=True)
     assert nodes == (0, 1)
     assert all(isinstance(d, Admitted) for d in driver.restart().values())
+
+
+def over_reserved_host(*, safe, nodes=2):
+    """17 GiB are reserved on node 0, which has 16."""
+    amount = Quantity.of(17 * GI)
+    configured = replace(
+        settings(
+            "best-effort",
+            scope="pod",
+            safe=safe,
+            topology_options={"max-allowable-numa-nodes": "64"},
+        ),
+        reserved_memory=(ReservedMemory(0, "memory", amount),),
+        node_allocatable_reservation={"cpu": Quantity.of(1), "memory": amount},
+    )
+    return Driver(configured, machine(nodes=nodes))
+
+
+def memory_nodes(driver, amount):
+    decision = driver.admit(pod(f"p-{amount}", container("c", 1, amount)))
+    return decision.placements[0].memory[0].nodes
+
+
+def test_the_kubelet_takes_an_over_reserved_node_for_bottomless():
+    driver = over_reserved_host(safe=False)
+    assert driver.state.memory.machine[0].tables["memory"].free == 2**64 - GI
+    assert memory_nodes(driver, "1000Gi") == (0,)
+
+
+def test_in_the_kubelet_two_nodes_have_less_than_one_where_their_sum_wraps_around():
+    driver = over_reserved_host(safe=False)
+    policy, accounts = driver.host.memory, driver.state.memory.machine
+    narrow = memory_static.hint_set(policy, accounts, {"memory": 15 * GI + 1}, {})
+    assert list(narrow.listed()) == [Hint(0b01, preferred=True), Hint(0b10, preferred=True)]
+    wide = memory_static.hint_set(policy, accounts, {"memory": 15 * GI}, {})
+    assert list(wide.listed())[2:] == [Hint(0b11, preferred=False)]
+
+
+def test_in_the_safe_fidelity_an_over_reserved_node_has_nothing_to_give():
+    driver = over_reserved_host(safe=True)
+    assert driver.state.memory.machine[0].tables["memory"].free == 0
+    assert memory_nodes(driver, "10Gi") == (1,)
+    assert isinstance(driver.admit(pod("more", container("c", 1, "7Gi"))), Rejected)
+
+
+def test_an_over_reserved_machine_with_too_many_sets_of_nodes_stops_with_a_statement():
+    driver = over_reserved_host(safe=False, nodes=13)
+    decision = driver.admit(pod("p", container("c", 1, "1Gi")))
+    assert isinstance(decision, Broken)
+    assert decision.kind is Breakage.ENDLESS_LOOP
+    assert "8191 sets of 13 NUMA nodes" in decision.statement

@@ -4,10 +4,9 @@ import pytest
 from tests.core.cluster.nrt_match.amounts import amounts, app, host, init, need, sidecar
 
 from numalign.core.cluster.nrt_match.match import Answer, Strategy, filtered, score
-from numalign.core.cluster.nrt_match.need import Why, need_of, offered
-from numalign.core.cluster.nrt_match.record import HostRecord, reserved_everywhere
-from numalign.core.pod import Container, Pod, Qos
-from numalign.core.values.quantity import Quantity
+from numalign.core.cluster.nrt_match.need import Why
+from numalign.core.cluster.nrt_match.record import HostRecord
+from numalign.core.pod import Qos
 
 TWO = (amounts(cpu=4, memory="8Gi"), amounts(cpu=8, memory="8Gi"))
 LEAST, MOST = Strategy.LEAST_ALLOCATED, Strategy.MOST_ALLOCATED
@@ -63,18 +62,6 @@ def test_what_no_zone_lists_is_there_for_the_whole_host_if_the_host_offers_it():
     assert filtered(host(*TWO, has=()), pod).why is Why.CONTAINER
 
 
-def test_names_that_a_scheduler_never_counts_are_never_offered():
-    names = ["gpu", "storage", "requests.cpu", "a.kubernetes.io/x", "vendor.com/gpu", "-/x"]
-    assert offered(names) == {
-        "cpu",
-        "memory",
-        "pods",
-        "ephemeral-storage",
-        "a.kubernetes.io/x",
-        "vendor.com/gpu",
-    }
-
-
 EIGHT = (amounts(cpu=16, memory="8Gi"), amounts(cpu=10, memory="32Gi"))
 
 
@@ -125,33 +112,3 @@ def test_few_and_close_nodes_score_best(cpus, max_nodes, expected):
 def test_pods_that_are_not_guaranteed_score_the_same_everywhere():
     pod = need(app(cpu=1), qos=Qos.BURSTABLE)
     assert {score(host(*TWO), pod, s, {}) for s in Strategy} == {100}
-
-
-def test_a_pod_whose_node_is_unknown_is_reserved_on_every_node():
-    before = host(amounts(cpu=10), amounts(cpu=6))
-    for order in ((4, 3), (3, 4)):
-        after = reserved_everywhere(before, [amounts(cpu=n) for n in order])
-        assert [zone.available for zone in after.zones] == [amounts(cpu=3), amounts(cpu=0)]
-
-
-def test_the_total_of_a_pod_counts_sidecars_as_init_containers_and_adds_overhead():
-    def container(name, cpu, **kind):
-        return Container(name, {"cpu": Quantity.parse(cpu)}, {}, **kind)
-
-    pod = Pod(
-        "u",
-        init_containers=(
-            container("a", "3", is_init=True),
-            container("b", "5", is_init=True, is_restartable=True),
-        ),
-        containers=(container("c", "2"), container("d", "2")),
-        overhead={"cpu": Quantity.parse("250m")},
-    )
-    found = need_of(pod)
-    assert found.total == amounts(cpu="5250m")
-    assert [ask.why for ask in found.asks] == [
-        Why.INIT_CONTAINER,
-        Why.SIDECAR,
-        Why.CONTAINER,
-        Why.CONTAINER,
-    ]

@@ -87,7 +87,7 @@ def give_cpus(
         raise AllocationError(problem, Reason.EMPTY_POD_SHARED_POOL)
     cpu_static.check_full_cores(policy, state, count)
     cpus = cpu_static.taken(policy, state, hint, 0, count)
-    cpu_static.check_free(policy, state, 0, cpus)
+    before = state
     state = CpuState(
         state.policy,
         state.shared & ~cpus,
@@ -99,6 +99,7 @@ def give_cpus(
         parts = _cpu_parts(policy, pod, settings, cpus)
     except NotEnoughCpusError as error:
         raise KeptPodSetError(str(error), state) from error
+    cpu_static.check_free(policy, before, 0, cpus)  # a pod that is refused runs on none of them
     baselines = settings.gate("InPlacePodVerticalScalingExclusiveCPUs")
     for name, part in parts.items():
         state = cpu_static.stored(state, pod.uid, name, part, state.shared, baselines=baselines)

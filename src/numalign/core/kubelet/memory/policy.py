@@ -1,5 +1,10 @@
 """The static memory policy of one host: reserved memory, checked as the kubelet checks it, and
-the accounts of an empty machine."""
+the accounts of an empty machine.
+
+The kubelet counts memory in unsigned 64-bit numbers. It never compares what is reserved on a node
+with what the node has, so where more is reserved, almost 2**64 bytes seem to be left. Sums over
+several nodes wrap around once more: a wider set of nodes can then have less than a narrower one.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +21,10 @@ from numalign.core.values import gotext
 from numalign.core.values.quantity import Quantity, hugepage_type
 
 PHASE: Final = "memory_manager"
-_UINT64: Final = 2**64 - 1  # the kubelet's accounts wrap around where reservations exceed memory
+UINT64: Final = 2**64 - 1  # sums of bytes are taken "& UINT64", as the kubelet's wrap around
+# With less than this on all nodes together, no sum over nodes can wrap, not even with what is
+# left of an init container added: a request is a signed number.
+_SURE_MAX: Final = 2**63
 
 Reserved = Mapping[int, Mapping[str, int]]  # node, type -> bytes
 
@@ -29,6 +37,7 @@ class MemoryPolicy:
     all_nodes: int
     version: Version
     fidelity: Fidelity
+    wrapping: frozenset[str]  # the types whose sums over nodes can wrap around
     # How many nodes a request needs on an empty machine, for requests seen before.
     fewest: dict[tuple[tuple[str, int], ...], int] = field(
         default_factory=dict, compare=False, repr=False
@@ -50,9 +59,21 @@ def memory_policy(settings: Settings, info: MachineInfo) -> MemoryPolicy | None:
     if name != "Static":
         raise StartError(PHASE, f"unknown policy: {gotext.quoted(name)}")
     reserved = _reserved(settings, info)
-    empty = {node.id: _empty(node, reserved.get(node.id, {})) for node in info.nodes}
-    mask = sum(1 << node.id for node in info.nodes)
-    return MemoryPolicy(dict(sorted(empty.items())), mask, settings.version, settings.fidelity)
+    is_safe = settings.fidelity is Fidelity.SAFE
+    empty = {
+        node.id: _empty(node, reserved.get(node.id, {}), is_safe=is_safe)
+        for node in sorted(info.nodes, key=lambda node: node.id)
+    }
+    mask = sum(1 << i for i in empty)
+    return MemoryPolicy(empty, mask, settings.version, settings.fidelity, _wrapping(empty))
+
+
+def _wrapping(empty: Mapping[int, NodeMemory]) -> frozenset[str]:
+    totals: dict[str, int] = {}
+    for node in empty.values():
+        for name, table in node.tables.items():
+            totals[name] = totals.get(name, 0) + table.allocatable
+    return frozenset(name for name, total in totals.items() if total >= _SURE_MAX)
 
 
 def _reserved(settings: Settings, info: MachineInfo) -> Reserved:
@@ -94,18 +115,22 @@ def _check_totals(settings: Settings) -> None:
             )
 
 
-def _empty(node: NodeInfo, reserved: Mapping[str, int]) -> NodeMemory:
+def _empty(node: NodeInfo, reserved: Mapping[str, int], *, is_safe: bool) -> NodeMemory:
     tables: dict[str, MemoryTable] = {}
     hugepages_total = 0
     for pages in node.hugepages:
         name = hugepage_type(pages.size_bytes)
         total = pages.size_bytes * pages.count
         hugepages_total += total
-        tables[name] = _table(total, reserved.get(name, 0), 0)
-    tables["memory"] = _table(node.memory_bytes, reserved.get("memory", 0), hugepages_total)
+        tables[name] = _table(total, reserved.get(name, 0), 0, is_safe=is_safe)
+    tables["memory"] = _table(
+        node.memory_bytes, reserved.get("memory", 0), hugepages_total, is_safe=is_safe
+    )
     return NodeMemory(0, (node.id,), tables)
 
 
-def _table(total: int, reserved: int, carved_out: int) -> MemoryTable:
-    allocatable = (total - reserved - carved_out) & _UINT64
+def _table(total: int, reserved: int, carved_out: int, *, is_safe: bool) -> MemoryTable:
+    left = total - reserved - carved_out
+    # A node that owes more than it has can give nothing; the kubelet takes it for bottomless.
+    allocatable = max(0, left) if is_safe else left & UINT64
     return MemoryTable(total, reserved, allocatable, 0, allocatable)

@@ -4,6 +4,9 @@ Memory may come from one node or from a *group* of nodes. A node that serves sin
 allocations cannot join a group, a node of a group serves that very group only, and a node without
 any assignment is free for both. That is why hints are exact sets (single nodes, existing groups)
 plus a region (any two or more nodes that nothing is assigned to).
+
+A region takes for granted that more nodes have more. Where reservations exceed what a node has,
+the kubelet's sums wrap around and that is not so: there every set of nodes is looked at.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import Final
 
 from numalign.core.errors import StartError
 from numalign.core.kubelet.decisions import AllocationError, Breakage, KubeletBreaksError
-from numalign.core.kubelet.memory.policy import MemoryPolicy
+from numalign.core.kubelet.memory.policy import UINT64, MemoryPolicy
 from numalign.core.kubelet.state import Block, MemoryState, MemoryTable, NodeMemory
 from numalign.core.kubelet.topology.hints import Hint, HintSet, Region
 from numalign.core.kubelet.topology.node_search import Need, fewest_nodes
@@ -37,6 +40,7 @@ Request = Mapping[str, int]  # type -> bytes
 Reusable = Mapping[int, Mapping[str, int]]  # mask of nodes -> type -> bytes
 
 FEWEST_KNOWN_MAX: Final = 4_096  # requests remembered per host
+LISTED_NODES_MAX: Final = 12  # up to this size every set of nodes can be looked at
 
 _ZERO: Final = MemoryTable(0, 0, 0, 0, 0)
 
@@ -50,13 +54,17 @@ def hint_set(
     """The sets of nodes that can hold the request; None if there is none."""
     _check_tables(policy, accounts, request)
     fewest = _fewest(policy, request)
-    unused = mask_of(i for i, node in accounts.items() if node.assignments == 0)
+    if policy.wrapping.isdisjoint(request):
+        candidates: Iterable[int] = _exact_candidates(accounts, reusable)
+        unused = mask_of(i for i, node in accounts.items() if node.assignments == 0)
+        region = _region(accounts, unused, request)
+    else:
+        candidates, region = _every_set(accounts), None
     exact = frozenset(
         mask
-        for mask in _exact_candidates(accounts, reusable)
+        for mask in candidates
         if _is_allowed(accounts, mask) and _fits(accounts, mask, request, reusable)
     )
-    region = _region(accounts, unused, request)
     found = HintSet(tuple(accounts), fewest, region, exact)
     return None if found.is_empty() else found
 
@@ -68,14 +76,41 @@ def _fewest(policy: MemoryPolicy, request: Request) -> int:
     if known is None:
         if len(policy.fewest) >= FEWEST_KNOWN_MAX:
             policy.fewest.clear()
-        nodes = policy.empty.items()
-        needs = [
-            Need(size, tuple((1 << i, _table(node, t).allocatable) for i, node in nodes))
-            for t, size in key
-        ]
-        known = fewest_nodes(needs, policy.all_nodes, len(policy.empty))
+        is_sure = policy.wrapping.isdisjoint(request)
+        known = _fewest_sure(policy, request) if is_sure else _fewest_listed(policy, request)
         policy.fewest[key] = known
     return known
+
+
+def _fewest_sure(policy: MemoryPolicy, request: Request) -> int:
+    nodes = policy.empty.items()
+    needs = [
+        Need(size, tuple((1 << i, _table(node, t).allocatable) for i, node in nodes))
+        for t, size in request.items()
+    ]
+    return fewest_nodes(needs, policy.all_nodes, len(policy.empty))
+
+
+def _fewest_listed(policy: MemoryPolicy, request: Request) -> int:
+    accounts = policy.empty
+    counts = (
+        mask.bit_count() for mask in _every_set(accounts) if _fits(accounts, mask, request, {})
+    )
+    return min(counts, default=len(accounts))
+
+
+def _every_set(accounts: Accounts) -> list[int]:
+    count = len(accounts)
+    if count > LISTED_NODES_MAX:
+        raise KubeletBreaksError(
+            Breakage.ENDLESS_LOOP,
+            "more memory is reserved on a NUMA node than it has, so that amounts wrap around, and "
+            f"the memory manager adds up each of the {2**count - 1} sets of {count} NUMA nodes",
+        )
+    masks = [0]
+    for i in accounts:
+        masks += [mask | 1 << i for mask in masks]
+    return masks[1:]
 
 
 def _check_tables(policy: MemoryPolicy, accounts: Accounts, request: Request) -> None:
@@ -125,7 +160,7 @@ def _fits(accounts: Accounts, mask: int, request: Request, reusable: Reusable) -
             table = _table(accounts[i], t)
             allocatable += table.allocatable
             free += table.free
-        if allocatable < size or free < size:
+        if allocatable & UINT64 < size or free & UINT64 < size:
             return False
     return True
 
@@ -202,7 +237,7 @@ def _extended(
 
 
 def _free(accounts: Accounts, mask: int, name: str) -> int:
-    return sum(_table(accounts[i], name).free for i in ids_of(mask))
+    return sum(_table(accounts[i], name).free for i in ids_of(mask)) & UINT64
 
 
 def charged(
@@ -396,7 +431,7 @@ def _is_same_node(expected: Accounts, real: Accounts, i: int) -> bool:
         # Inside a group the split between its nodes may differ; only the sums must agree.
         for field in ("free", "reserved"):
             sums = [
-                sum(getattr(_table(accounts[c], name), field) for c in ours.cells)
+                sum(getattr(_table(accounts[c], name), field) for c in ours.cells) & UINT64
                 for accounts in (expected, real)
             ]
             if sums[0] != sums[1]:
