@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.apps.scheduler.counting import CountingJudge
+from tests.apps.scheduler.counting import CountingFleet
 
 from numalign.apps.scheduler.events import (
     Bind,
@@ -44,7 +44,7 @@ def host(name: str, **more: object) -> HostFacts:
 
 
 def cluster(*hosts: HostFacts, room: int = 2) -> State:
-    state = State(CountingJudge(room))
+    state = State(CountingFleet(room))
     step(state, PodsListed((), 0))
     step(state, HostsListed(hosts, 0))
     step(state, TopologiesListed((), 0))
@@ -73,7 +73,7 @@ def test_a_pod_is_bound_to_a_host_and_counts_there_at_once():
 
 
 def test_nothing_is_bound_before_everything_is_known_and_the_lease_is_held():
-    state = State(CountingJudge())
+    state = State(CountingFleet())
     step(state, PodSeen(pod("a"), 1))
     step(state, HostSeen(host("w1"), 1))
     step(state, LeadershipChanged(is_leading=True, now=1))
@@ -94,7 +94,7 @@ def test_a_refused_bind_frees_the_host_and_the_pod_rests():
     turn(state)
     effects = step(state, BindEnded("a", "w1", BindOutcome.REFUSED, "no", 1))
     assert state.use["w1"].used == {}
-    assert state.judge.on["w1"] == set()
+    assert state.fleet.on["w1"] == set()
     assert messages(effects) == ["binding to w1: no"]
     assert turn(state, 1.5) == []
     assert turn(state, 2) == [Bind(pod("a"), "w1")]
@@ -109,9 +109,9 @@ def test_a_bound_pod_stays_counted_until_it_is_gone():
     assert "a" not in state.queue
     step(state, PodSeen(pod("a", host="w1", phase="Running"), 1))
     assert state.assumed == set()
-    assert state.judge.on["w1"] == {"a"}
+    assert state.fleet.on["w1"] == {"a"}
     step(state, PodGone("a", 1))
-    assert state.judge.on["w1"] == set()
+    assert state.fleet.on["w1"] == set()
     assert state.use["w1"].used == {}
 
 
@@ -141,7 +141,7 @@ def test_a_pod_that_another_bound_elsewhere_counts_there_alone():
     step(state, PodSeen(pod("a", host=other), 1))
     step(state, BindEnded("a", bind.host, BindOutcome.REFUSED, "already assigned", 1))
     assert state.placed == {"a": other}
-    assert state.judge.on[bind.host] == set()
+    assert state.fleet.on[bind.host] == set()
     assert "a" not in state.queue
 
 
@@ -175,8 +175,8 @@ def test_a_condition_that_already_says_so_is_not_written_again():
 def test_pods_of_one_template_are_looked_at_once_as_long_as_nothing_changes():
     state = cluster(host("w1"), room=0)
     calls = []
-    choose = state.judge.choose
-    state.judge.choose = lambda *a: calls.append(a) or choose(*a)
+    choose = state.fleet.choose
+    state.fleet.choose = lambda *a: calls.append(a) or choose(*a)
     for uid in "abcd":
         step(state, PodSeen(pod(uid), 0))
     while turn(state, 0):

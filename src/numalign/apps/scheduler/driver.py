@@ -367,18 +367,18 @@ class Scheduler:
     def prioritize(self, asked: HostsAsked) -> Sequence[tuple[str, int]]:
         """How good each host is, from 0 to the highest score."""
         with self.metrics.extender_seconds.labels("prioritize").time():
-            scores = self.state.judge.scores(asked.pod.pod, asked.names)
+            scores = self.state.fleet.scores(asked.pod.pod, asked.names)
             most = self._options.score_max
             return [(name, min(most, scores.get(name, 0) * most // 100)) for name in asked.names]
 
     def preempt(self, asked: PreemptAsked) -> Mapping[str, Victims]:
         """The hosts on which the pod would fit once the victims are gone."""
-        judge, pod = self.state.judge, asked.pod.pod
+        fleet, pod = self.state.fleet, asked.pod.pod
         return {
             host: victims
             for host, victims in asked.victims.items()
             # A kube-scheduler takes a host without victims for a mistake of ours.
-            if victims.uids and judge.fits_without(pod, host, victims.uids)
+            if victims.uids and fleet.fits_without(pod, host, victims.uids)
         }
 
     async def bind(self, asked: BindAsked) -> str:
@@ -389,7 +389,7 @@ class Scheduler:
         if pod.host:
             return "" if pod.host == asked.host else f"the pod is already on {pod.host}"
         # Since the filter said yes another pod may have come: its bind was before this one.
-        refusal = self.state.judge.refusal(pod.pod, asked.host)
+        refusal = self.state.fleet.refusal(pod.pod, asked.host)
         if refusal is not None:
             self.metrics.attempts.labels("outrun").inc()
             return f"{asked.host} does not take it any more: {refusal.text}"

@@ -65,7 +65,7 @@ def step(state: State, event: Event) -> list[Effect]:
             _topology_seen(state, topology, now)
         case TopologyGone(name, now):
             state.topologies.pop(name, None)
-            state.judge.topology_gone(name)
+            state.fleet.topology_gone(name)
             state.helped(now)
         case LeadershipChanged(is_leading, now):
             state.is_leading = is_leading
@@ -89,7 +89,7 @@ def _pods_listed(state: State, event: PodsListed) -> None:
         _pod_gone(state, uid, event.now)
     for pod in event.pods:
         _pod_seen(state, pod, event.now)
-    state.judge.changes_missed()
+    state.fleet.changes_missed()
     state.synced.add(PODS)
 
 
@@ -139,7 +139,7 @@ def _host_seen(state: State, host: HostFacts, now: float) -> None:
     state.hosts[host.name] = host
     state.use.setdefault(host.name, HostUse())
     state.forget_objections(host.name)
-    state.judge.host_changed(host)
+    state.fleet.host_changed(host)
     state.helped(now)
 
 
@@ -149,14 +149,14 @@ def _host_gone(state: State, name: str) -> None:
     state.forget_objections(name)
     if name in state.use and not state.use[name].pods:
         del state.use[name]
-    state.judge.host_gone(name)
+    state.fleet.host_gone(name)
 
 
 def _topologies_listed(state: State, event: TopologiesListed) -> None:
     there = {one.name for one in event.topologies}
     for name in state.topologies.keys() - there - event.unreadable:
         state.topologies.pop(name)
-        state.judge.topology_gone(name)
+        state.fleet.topology_gone(name)
         state.helped(event.now)
     for topology in event.topologies:
         _topology_seen(state, topology, event.now)
@@ -167,7 +167,7 @@ def _topology_seen(state: State, topology: HostTopology, now: float) -> None:
     if state.topologies.get(topology.name) == topology:
         return
     state.topologies[topology.name] = topology
-    state.judge.topology_changed(topology)
+    state.fleet.topology_changed(topology)
     state.helped(now)
 
 
