@@ -15,6 +15,8 @@ from numalign.apps.scheduler.events import (
     Bind,
     BindEnded,
     BindOutcome,
+    CatchUp,
+    CaughtUp,
     HostsListed,
     LeadershipChanged,
     PodGone,
@@ -68,6 +70,8 @@ class World:
         for effect in step(replica.state, event):
             if isinstance(effect, Bind):
                 replica.binds.append(effect)
+            elif isinstance(effect, CatchUp):
+                self.feed(replica, CaughtUp(effect.term, self.listed(), self.now))
 
     # What the server and its clients do.
 
@@ -143,9 +147,8 @@ class World:
         return replica
 
     def elect(self, number: int) -> None:
-        """As the driver: who takes over knows first what was bound before."""
+        """Who takes over asks first what was bound before."""
         self.leader = number
-        self.feed(self.replicas[number], self.listed())
         self.feed(self.replicas[number], LeadershipChanged(is_leading=True, now=self.now))
 
     def act(self) -> None:

@@ -15,6 +15,8 @@ from numalign.apps.scheduler.events import (
     Bind,
     BindEnded,
     BindOutcome,
+    CatchUp,
+    CaughtUp,
     HostsListed,
     LeadershipChanged,
     PodGone,
@@ -77,6 +79,9 @@ class World:
         for effect in step(self.state, event):
             if isinstance(effect, Bind):
                 self.binds.append(effect)
+            elif isinstance(effect, CatchUp):
+                pods = PodsListed(tuple(self.pods.values()), self.now)
+                self.feed(CaughtUp(effect.term, pods, self.now))
 
     def publish(self, name: str) -> None:
         self.published[name] = self.hosts[name].topology()

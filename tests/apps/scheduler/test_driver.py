@@ -89,7 +89,7 @@ def played(story):
 
     async def run():
         server = Server()
-        scheduler = Scheduler(server.api, State(Fleet()), DriverOptions(is_extender=False))
+        scheduler = Scheduler(server.api, State(Fleet()), DriverOptions())
         running = asyncio.create_task(scheduler.run())
         try:
             async with asyncio.timeout(20):

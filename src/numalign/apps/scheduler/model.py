@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from numalign.apps.scheduler.events import BindWanted
 from numalign.core.cluster.publish.zones import HostTopology
 from numalign.core.cluster.scheduling.constraints import Demand, HostFacts, objection
 from numalign.core.cluster.scheduling.queue import Queue
@@ -78,6 +79,7 @@ class State:
 
     fleet: HostFleet
     name: str = SCHEDULER_NAME  # of the scheduler whose pods are ours
+    is_extender: bool = False  # a kube-scheduler decides, and tells pods what came of it
     hosts: dict[str, HostFacts] = field(default_factory=dict)
     topologies: dict[str, HostTopology] = field(default_factory=dict)
     use: dict[str, HostUse] = field(default_factory=dict)
@@ -88,6 +90,10 @@ class State:
     told: dict[str, str] = field(default_factory=dict)  # uid -> what its last event said
     synced: set[str] = field(default_factory=set)  # kinds of which there was a list
     is_leading: bool = False
+    is_elected: bool = False  # and leading as soon as all pods were listed since
+    term: int = 0  # how often this replica was elected
+    fetching: dict[int, BindWanted] = field(default_factory=dict)  # by ticket
+    asked_binds: dict[str, list[int]] = field(default_factory=dict)  # uid -> tickets
     generation: int = 0  # higher after every change that may help a pod
     tried: dict[object, Tried] = field(default_factory=dict)
     _objections: dict[Demand, dict[str, str | None]] = field(default_factory=dict)

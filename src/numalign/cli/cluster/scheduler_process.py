@@ -96,8 +96,9 @@ async def _run(asked: Asked) -> None:
         state = State(
             fleet_of(asked.level, asked.strategy, asked.packing, is_patient=asked.is_patient),
             "" if asked.is_extender else asked.scheduler_name,
+            is_extender=asked.is_extender,
         )
-        options = DriverOptions(asked.is_extender, asked.is_strict, asked.score_max)
+        options = DriverOptions(asked.is_strict, asked.score_max)
         scheduler = Scheduler(api, state, options)
         works: list[Coroutine[None, None, None]] = []
         if asked.is_standalone and asked.is_electing:
