@@ -27,7 +27,7 @@ from numalign.core.cluster.nrt_match.need import need_of
 from numalign.core.cluster.nrt_match.record import record_of
 from numalign.core.cluster.publish.zones import HostTopology
 from numalign.core.cluster.scheduling.constraints import HostFacts
-from numalign.core.cluster.scheduling.fleet import Cluster
+from numalign.core.cluster.scheduling.fleet import Fleet
 from numalign.core.kubelet import host
 from numalign.core.kubelet.devices.devices import Device
 from numalign.core.machine.kubelet_view import CoreInfo, MachineInfo, NodeInfo
@@ -103,7 +103,7 @@ def common(topologies: list[HostTopology], seconds: float) -> Iterator[Row]:
 
 def changes(topologies: list[HostTopology], seconds: float) -> Iterator[Row]:
     """Placing pods one after the other, and taking up what hosts publish."""
-    cluster = Cluster(is_exact=False)
+    cluster = Fleet(is_exact=False)
     for topology in topologies:
         allocatable = dict.fromkeys(recorded_hosts.ALLOCATABLE, 1)
         cluster.host_changed(HostFacts(topology.name, allocatable=allocatable))
@@ -172,11 +172,11 @@ def exact(seconds: float) -> Iterator[Row]:
     )
 
 
-def exact_cluster() -> tuple[Cluster, list[HostTopology]]:
+def exact_cluster() -> tuple[Fleet, list[HostTopology]]:
     """5,000 hosts with 8 NUMA nodes of 16 CPUs that publish their placement."""
     rng = random.Random(7)
     models = [_filled(rng, number) for number in range(STATES)]
-    cluster = Cluster()
+    cluster = Fleet()
     topologies = []
     for number in range(HOSTS):
         model, facts, pods = models[number % STATES]

@@ -400,7 +400,8 @@ class Fleet:
     async def _publishes(self, name: str, delay: float) -> None:
         host, dirty = self.hosts[name], self._dirty[name]
         publisher = Publisher(self.api, name)
-        await publisher.look_up_host()
+        owner = await publisher.find_host()
+        written = None
         while True:
             await dirty.wait()
             await asyncio.sleep(delay)
@@ -408,7 +409,11 @@ class Fleet:
             self._busy += 1
             try:
                 async with self._slots:
-                    if await publisher.publish(host.topology()) == "written":
+                    topology = host.topology()
+                    if topology != written:
+                        written = None  # what stands there if this fails
+                        await publisher.write(topology, owner.uid if owner else "")
+                        written = topology
                         self.writes[name] += 1
             except ApiError as error:
                 self.errors.append(str(error))

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from tests.core.cluster.scheduling.kubelets import a_kubelet, a_pod
 
-from numalign.core.cluster.scheduling.fleet import Cluster
+from numalign.core.cluster.scheduling.fleet import Fleet
 from numalign.core.cluster.scheduling.fragmentation import Packing
 
 HOSTS = 4
@@ -29,7 +29,7 @@ class Run:
     def __init__(self, seed, *, with_placement=True, foreign=0.0, is_patient=False):
         self.rng = Random(seed)
         rng = self.rng
-        self.cluster = Cluster(pack=rng.choice([None, *Packing]), is_patient=is_patient)
+        self.cluster = Fleet(pack=rng.choice([None, *Packing]), is_patient=is_patient)
         self.is_silent = is_patient  # whether pods end unheard of
         self.foreign = foreign
         self.kubelets = {

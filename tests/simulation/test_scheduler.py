@@ -9,12 +9,14 @@ import random
 from dataclasses import dataclass, field, replace
 
 import pytest
-from tests.apps.scheduler.counting import CountingJudge
+from tests.apps.scheduler.counting import CountingFleet
 
 from numalign.apps.scheduler.events import (
     Bind,
     BindEnded,
     BindOutcome,
+    CatchUp,
+    CaughtUp,
     HostsListed,
     LeadershipChanged,
     PodGone,
@@ -45,7 +47,7 @@ def new_pod(uid: str) -> ClusterPod:
 class Replica:
     """One scheduler process: its state, what its watch has still to tell, its binds under way."""
 
-    state: State = field(default_factory=lambda: State(CountingJudge(ROOM)))
+    state: State = field(default_factory=lambda: State(CountingFleet(ROOM)))
     seen: int = 0  # how much of the server's history it has been told
     binds: list[Bind] = field(default_factory=list)
     answers: list[BindEnded] = field(default_factory=list)
@@ -68,6 +70,8 @@ class World:
         for effect in step(replica.state, event):
             if isinstance(effect, Bind):
                 replica.binds.append(effect)
+            elif isinstance(effect, CatchUp):
+                self.feed(replica, CaughtUp(effect.term, self.listed(), self.now))
 
     # What the server and its clients do.
 
@@ -143,9 +147,8 @@ class World:
         return replica
 
     def elect(self, number: int) -> None:
-        """As the driver: who takes over knows first what was bound before."""
+        """Who takes over asks first what was bound before."""
         self.leader = number
-        self.feed(self.replicas[number], self.listed())
         self.feed(self.replicas[number], LeadershipChanged(is_leading=True, now=self.now))
 
     def act(self) -> None:
@@ -207,7 +210,7 @@ def test_no_host_gets_too_much_and_no_pod_is_forgotten(seed: int):
     for replica in world.replicas:
         assert replica.state.placed == bound
         assert not replica.state.assumed
-        on = {uid: host for host, uids in replica.state.judge.on.items() for uid in uids}
+        on = {uid: host for host, uids in replica.state.fleet.on.items() for uid in uids}
         assert on == bound
         for host in HOSTS:
             count = sum(1 for name in bound.values() if name == host.name)

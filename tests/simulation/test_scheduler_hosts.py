@@ -15,6 +15,8 @@ from numalign.apps.scheduler.events import (
     Bind,
     BindEnded,
     BindOutcome,
+    CatchUp,
+    CaughtUp,
     HostsListed,
     LeadershipChanged,
     PodGone,
@@ -27,7 +29,7 @@ from numalign.apps.scheduler.events import (
 from numalign.apps.scheduler.model import State
 from numalign.apps.scheduler.step import step
 from numalign.core.cluster.scheduling.constraints import HostFacts
-from numalign.core.cluster.scheduling.fleet import Cluster
+from numalign.core.cluster.scheduling.fleet import Fleet
 from numalign.core.pod import Container, Pod
 from numalign.core.values.quantity import Quantity
 from numalign.wire.kubernetes.scheduling import ClusterPod
@@ -63,7 +65,7 @@ class World:
     def start(self) -> None:
         """A scheduler that knows nothing but what the API server has."""
         self.binds.clear()
-        self.state = State(Cluster())
+        self.state = State(Fleet())
         facts = []
         for name, host in self.hosts.items():
             allocatable = {**host.situation.totals}
@@ -77,6 +79,9 @@ class World:
         for effect in step(self.state, event):
             if isinstance(effect, Bind):
                 self.binds.append(effect)
+            elif isinstance(effect, CatchUp):
+                pods = PodsListed(tuple(self.pods.values()), self.now)
+                self.feed(CaughtUp(effect.term, pods, self.now))
 
     def publish(self, name: str) -> None:
         self.published[name] = self.hosts[name].topology()

@@ -5,7 +5,7 @@ import json
 
 import httpx2
 import pytest
-from tests.apps.scheduler.counting import CountingJudge
+from tests.apps.scheduler.counting import CountingFleet
 from tests.apps.scheduler.test_step import pod
 
 from numalign.adapters.kubernetes.api_server import ApiServer
@@ -30,7 +30,9 @@ POD = {"metadata": {"name": "new", "namespace": "ns", "uid": "new"}, "spec": {"c
 def scheduler(*, room: int = 1, synced: bool = True, **options: object) -> Scheduler:
     # Nobody listens there: these calls need no API server, and would fail if they asked one.
     api = ApiServer(httpx2.AsyncClient(base_url="http://127.0.0.1:1"))
-    found = Scheduler(api, State(CountingJudge(room), ""), DriverOptions(True, **options))
+    found = Scheduler(
+        api, State(CountingFleet(room), "", is_extender=True), DriverOptions(**options)
+    )
     if synced:
         found.handle(PodsListed((), 0))
         found.handle(HostsListed(HOSTS, 0))

@@ -16,7 +16,6 @@ from numalign.adapters.kubernetes.api_server import (
     Gone,
     Listed,
     Unreadable,
-    merged,
 )
 from numalign.core.errors import ApiError, ConfigError, WireError
 from numalign.wire.kubernetes.api import PODS
@@ -239,23 +238,6 @@ def test_waits_grow_with_chance_in_them_and_end_growing():
     backoff.reset()
     assert backoff.next_seconds() <= 1
     assert backoff.next_seconds(at_least=100) == 100
-
-
-def test_several_sources_are_read_as_they_come_and_a_failure_is_not_swallowed():
-    async def count(start):
-        for number in range(start, start + 3):
-            yield number
-
-    async def fails():
-        yield 100
-        raise ApiError("no", code=500)
-
-    async def all_of(*sources):
-        return [one async for one in merged(*sources, waiting_max=2)]
-
-    assert sorted(asyncio.run(all_of(count(0), count(10)))) == [0, 1, 2, 10, 11, 12]
-    with pytest.raises(ApiError, match="no"):
-        asyncio.run(all_of(fails(), count(0)))
 
 
 @pytest.mark.parametrize("is_watch", [False, True])

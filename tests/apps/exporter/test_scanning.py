@@ -9,6 +9,7 @@ from tests.cluster.served_host import ServedHost
 
 from numalign.apps.exporter.scanning import Scanner, Sources
 from numalign.core.errors import ConfigError
+from numalign.core.settings import Version
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def scanner(host):
 
 
 def policy(found):
-    report = asyncio.run(found.scan(None, version=None))
+    report = asyncio.run(found.scan(Version.V1_36))
     return report.settings.topology_policy
 
 

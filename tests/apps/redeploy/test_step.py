@@ -3,30 +3,28 @@
 from dataclasses import replace
 
 import pytest
-from tests.core.hosts import container
-from tests.core.hosts import pod as core_pod
 
-from numalign.core.cluster.redeploy import (
+from numalign.apps.redeploy.due import owner_ready_at
+from numalign.apps.redeploy.events import (
+    CountGiveUp,
+    CountRefusal,
     DeletePod,
     EffectFailed,
-    HostFreed,
-    HostsKnown,
+    HostGone,
+    HostSeen,
+    HostsListed,
     OpenGate,
-    Owner,
     PodGone,
     PodSeen,
     PodsListed,
     RecreatePod,
-    RedeployState,
-    Refused,
-    Rules,
-    SeenPod,
-    Tell,
     Tick,
-    owner_ready_at,
-    shape_of,
-    step,
+    WatchInterrupted,
+    WriteEvent,
 )
+from numalign.apps.redeploy.model import RedeployState, Rules
+from numalign.apps.redeploy.step import RETRY_SECONDS, step
+from numalign.core.cluster.refused_pods import Owner, SeenPod
 
 RS = Owner("apps/v1", "ReplicaSet", "web", "rs-1")
 OTHER = Owner("x.example/v1", "Thing", "t", "thing-1")
@@ -57,12 +55,17 @@ class Loop:
         self.rules = Rules(**rules)
         self.state = RedeployState()
         self.now = 0.0
-        self.tell(HostsKnown(frozenset(hosts), 0.0))
+        self.tell(HostsListed(frozenset(hosts), 0.0))
 
     def tell(self, event):
         self.now = max(self.now, event.now)
         self.state, effects = step(self.rules, self.state, event)
-        return [_short(e) for e in effects if not isinstance(e, Refused)]
+        self.effects = effects
+        return [_short(e) for e in effects if not isinstance(e, CountRefusal | CountGiveUp)]
+
+    def fail(self, now):
+        """The last effects come to nothing, and the loop hears of it."""
+        return [told for e in self.effects for told in self.tell(EffectFailed(e, now))]
 
     def seen(self, *pods, now=None):
         now = self.now if now is None else now
@@ -80,7 +83,7 @@ def _short(effect):
             return "open", pod.uid, *avoids
         case RecreatePod(pod, avoids):
             return "recreate", pod.uid, *avoids
-        case Tell(_, reason):
+        case WriteEvent(_, reason):
             return "tell", reason
 
 
@@ -96,7 +99,47 @@ def test_an_opened_gate_is_not_opened_again_until_that_failed():
     loop = Loop()
     loop.seen(gated("a"))
     assert loop.tick(1) == []
-    assert loop.tell(EffectFailed("a", 2)) == [("open", "a")]
+    loop.tell(EffectFailed(OpenGate(gated("a"), ()), 2))
+    assert loop.tick(2 + RETRY_SECONDS) == [("open", "a")]
+
+
+def test_what_failed_is_tried_again_after_a_while_and_only_that():
+    loop = Loop()
+    loop.seen(gated("a"), gated("b"))
+    assert loop.fail(10) == []
+    assert loop.tick(10 + RETRY_SECONDS - 0.1) == []
+    assert loop.tick(10 + RETRY_SECONDS) == [("open", "b")]
+    assert loop.tick(100) == []
+
+
+def test_an_event_that_could_not_be_written_does_not_repeat_what_went_well():
+    loop = Loop()
+    loop.seen(refused("a", owner=OTHER))
+    told = WriteEvent(refused("a", owner=OTHER), "TopologyRefused", "")
+    assert deletions(loop.tick(7)) == ["a"]
+    loop.tell(EffectFailed(told, 8))
+    assert loop.tick(60) == []
+
+
+def test_a_pod_that_is_gone_is_not_tried_again():
+    loop = Loop()
+    loop.seen(gated("a"))
+    loop.fail(1)
+    loop.tell(PodGone("a", 2))
+    assert loop.tick(60) == []
+    assert (loop.state.asked, loop.state.retries) == (frozenset(), {})
+    loop.seen(gated("b"))
+    loop.fail(61)
+    loop.tell(PodsListed((), 62))
+    assert (loop.state.asked, loop.state.retries) == (frozenset(), {})
+
+
+def test_a_failure_that_is_heard_of_after_the_pod_is_gone_leaves_nothing():
+    loop = Loop()
+    loop.seen(gated("a"))
+    loop.tell(PodGone("a", 1))
+    loop.tell(EffectFailed(OpenGate(gated("a"), ()), 2))
+    assert loop.state.retries == {}
 
 
 def test_after_a_refusal_the_next_pod_waits_and_then_avoids_the_host():
@@ -154,13 +197,84 @@ def test_we_give_up_after_the_limit_say_so_once_and_try_again_when_the_window_ha
     assert opened == [604]  # 600 s after the fifth-last refusal
 
 
-def test_room_on_the_host_brings_hope_back_at_once():
-    loop = Loop(hosts=["w1"])
+def holding(uid, host):
+    return SeenPod("default", uid, uid, RS, host=host)
+
+
+def hopeless(*, hosts=("w1",)):
+    """A loop whose only host refused so often that the next pod waits for a long time."""
+    loop = Loop(hosts=hosts)
+    tenants = (holding("tenant", "w1"), holding("far", "w9"))
+    loop.tell(PodsListed(tenants, 0, frozenset({"tenant", "far"})))
     for number in range(5):
         loop.seen(refused(f"p{number}"))
     assert loop.seen(gated("next")) == []
-    assert loop.tell(HostFreed("w9", 20)) == []
-    assert ("open", "next") in loop.tell(HostFreed("w1", 20))
+    return loop
+
+
+LEAVINGS = {
+    "is gone": lambda uid: PodGone(uid, 20),
+    "has ended": lambda uid: PodSeen(holding(uid, ""), 20),
+    "has ended and is still there": lambda uid: PodSeen(holding(uid, "w1"), 20, holds=False),
+}
+
+
+@pytest.mark.parametrize("how", LEAVINGS)
+def test_room_on_the_host_brings_hope_back_at_once(how):
+    loop = hopeless()
+    assert loop.tell(LEAVINGS[how]("far")) == []
+    assert ("open", "next") in loop.tell(LEAVINGS[how]("tenant"))
+
+
+def test_a_list_without_the_one_that_held_the_room_brings_hope_back_too():
+    still = (*(refused(f"p{number}") for number in range(5)), gated("next"))
+    tenant, far = holding("tenant", "w1"), holding("far", "w9")
+    loop = hopeless()
+    assert loop.tell(PodsListed((*still, tenant), 20, frozenset({"tenant"}))) == []
+    assert ("open", "next") in loop.tell(PodsListed((*still, far), 20, frozenset({"far"})))
+    ended = hopeless()
+    assert ("open", "next") in ended.tell(PodsListed((*still, tenant), 20))
+
+
+def test_a_pod_that_holds_something_and_is_seen_again_frees_nothing():
+    loop = hopeless()
+    assert loop.tell(PodSeen(holding("tenant", "w1"), 20, holds=True)) == []
+    assert loop.state.placed == {"tenant": "w1", "far": "w9"}
+
+
+def test_a_new_host_opens_the_gate_and_a_host_that_is_gone_is_none():
+    loop = Loop(hosts=["w1"])
+    loop.seen(refused("a"))
+    loop.seen(gated("b"))
+    assert loop.tick(7) == []
+    assert loop.tell(HostSeen("w2", 8)) == [("open", "b", "w1")]
+    loop.tell(HostGone("w2", 8))
+    loop.seen(gated("c"))
+    assert loop.tick(9) == []
+    assert loop.tell(HostSeen("w3", 10)) == [("open", "c", "w1")]
+    assert loop.state.hosts == {"w1", "w3"}
+
+
+def test_it_is_ready_once_the_pods_are_listed_and_while_they_are_followed():
+    loop = Loop()
+    assert loop.state.problems == ["the cluster was not listed yet"]
+    loop.tell(PodsListed((), 1))
+    assert loop.state.problems == []
+    loop.tell(WatchInterrupted("pods", "refused", 2))
+    loop.tell(HostSeen("w1", 3))
+    assert loop.state.problems == ["pods: refused"]
+    loop.tell(PodGone("x", 4))
+    assert loop.state.problems == []
+
+
+def test_an_owner_that_we_gave_up_is_counted_once():
+    loop = Loop()
+    counts = [
+        sum(isinstance(e, CountGiveUp) for e in loop.effects)
+        for number in range(8)
+        if loop.seen(refused(f"p{number}")) is not None
+    ]
+    assert counts == [0, 0, 0, 0, 1, 0, 0, 0]
 
 
 def test_failed_pods_of_a_replica_set_go_after_their_grace_and_the_newest_stays():
@@ -183,10 +297,11 @@ def test_a_deletion_that_failed_is_tried_again_and_a_done_one_is_not():
     loop = Loop()
     loop.seen(refused("a", owner=OTHER))
     assert deletions(loop.tick(7)) == ["a"]
-    assert deletions(loop.tell(EffectFailed("a", 8))) == ["a"]
-    assert deletions(loop.tell(PodGone("a", 9))) == []
+    loop.fail(8)
+    assert deletions(loop.tick(8 + RETRY_SECONDS)) == ["a"]
+    assert deletions(loop.tell(PodGone("a", 20))) == []
     assert loop.state.refused == {}
-    assert loop.state.done == frozenset()
+    assert loop.state.asked == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -269,6 +384,7 @@ def test_deletions_are_limited_in_time():
 def test_a_list_forgets_what_is_gone_and_a_restart_knows_the_same():
     pods = (refused("a", at=1), refused("b", at=2), gated("c"))
     loop = Loop()
+    loop.tell(PodsListed((), 2))
     for pod in pods:
         loop.seen(pod, now=2)
     again = Loop()
@@ -292,12 +408,3 @@ def test_old_refusals_are_forgotten():
     loop.tick(2000)
     assert loop.state.avoided == {}
     assert loop.state.owners == {}
-
-
-def test_the_shape_is_what_is_asked_for_and_not_the_names():
-    one = core_pod("a", container("x", "2", "1Gi"), container("i", "1", init=True))
-    two = core_pod("b", container("y", "2000m", "1024Mi"), container("j", "1", init=True))
-    other = core_pod("b", container("y", "2", "1Gi"), container("j", "1", sidecar=True))
-    assert shape_of(one) == "init(cpu=1;cpu=1)+app(cpu=2,memory=1Gi;cpu=2,memory=1Gi)"
-    assert shape_of(one) == shape_of(two)
-    assert shape_of(one) != shape_of(other)

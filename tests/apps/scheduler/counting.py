@@ -1,4 +1,4 @@
-"""A judge for tests of the step alone: every host holds so many pods, the fullest first."""
+"""A fleet for tests of the step alone: every host holds so many pods, the fullest first."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -8,7 +8,7 @@ from numalign.core.cluster.scheduling.refusals import Refusal
 from numalign.core.pod import Pod
 
 
-class CountingJudge:
+class CountingFleet:
     """Knows nothing of NUMA, but counts exactly."""
 
     def __init__(self, room: int = 2) -> None:

@@ -11,7 +11,7 @@ from tests.cluster.fleet import FleetHost, HostPlan
 from numalign.adapters.kubernetes.api_server import ApiServer
 from numalign.apps.scheduler.driver import DriverOptions, Scheduler
 from numalign.apps.scheduler.model import State
-from numalign.core.cluster.scheduling.fleet import Cluster
+from numalign.core.cluster.scheduling.fleet import Fleet
 from numalign.wire.kubernetes import nrt
 from numalign.wire.kubernetes.scheduling import pod_of
 
@@ -89,7 +89,7 @@ def played(story):
 
     async def run():
         server = Server()
-        scheduler = Scheduler(server.api, State(Cluster()), DriverOptions(is_extender=False))
+        scheduler = Scheduler(server.api, State(Fleet()), DriverOptions())
         running = asyncio.create_task(scheduler.run())
         try:
             async with asyncio.timeout(20):
@@ -135,7 +135,7 @@ def test_a_topology_that_is_none_is_told_and_changes_nothing(name):
 
     async def story(server, scheduler):
         before = scheduler.state.topologies["w1"]
-        states = scheduler.state.judge.states("w1")
+        states = scheduler.state.fleet.states("w1")
         assert before.placement is not None
         server.tell(LISTS[2], "MODIFIED", bad)
         await until(lambda: unreadable(scheduler, "noderesourcetopologies") == 1)
@@ -144,7 +144,7 @@ def test_a_topology_that_is_none_is_told_and_changes_nothing(name):
         server.tell_history_is_lost(LISTS[2])
         await until(lambda: unreadable(scheduler, "noderesourcetopologies") == 2)
         assert scheduler.state.topologies == {"w1": before}
-        assert scheduler.state.judge.states("w1") == states
+        assert scheduler.state.fleet.states("w1") == states
 
     told = [line for line in played(story) if line["event"] == "object_unreadable"]
     assert len(told) == 2
@@ -174,7 +174,7 @@ def test_parts_of_a_topology_that_make_no_sense_are_told_and_the_rest_counts(cha
         server.tell(LISTS[2], "MODIFIED", topology(**changes))
         await until(lambda: scheduler.state.topologies["w1"] is not before)
         assert scheduler.state.topologies["w1"].zones[:2] == before.zones
-        assert scheduler.state.judge.refusal(pod_of(pod("big", cpu="64")).pod, "w1") is not None
+        assert scheduler.state.fleet.refusal(pod_of(pod("big", cpu="64")).pod, "w1") is not None
 
     told = [line for line in played(story) if line["event"] == "topology_problem"]
     assert [line["host"] for line in told] == ["w1"]

@@ -2,17 +2,25 @@
 
 from dataclasses import replace
 
-from tests.apps.scheduler.counting import CountingJudge
+import pytest
+from tests.apps.scheduler.counting import CountingFleet
 
 from numalign.apps.scheduler.events import (
+    AnswerBind,
     Bind,
     BindEnded,
     BindOutcome,
+    BindWanted,
+    CatchUp,
+    CaughtUp,
+    CountOutrun,
     Effect,
+    FetchPod,
     HostGone,
     HostSeen,
     HostsListed,
     LeadershipChanged,
+    PodFetched,
     PodGone,
     PodSeen,
     PodsListed,
@@ -44,12 +52,17 @@ def host(name: str, **more: object) -> HostFacts:
 
 
 def cluster(*hosts: HostFacts, room: int = 2) -> State:
-    state = State(CountingJudge(room))
+    state = State(CountingFleet(room))
     step(state, PodsListed((), 0))
     step(state, HostsListed(hosts, 0))
     step(state, TopologiesListed((), 0))
-    step(state, LeadershipChanged(is_leading=True, now=0))
+    lead(state, PodsListed((), 0))
     return state
+
+
+def lead(state: State, pods: PodsListed) -> None:
+    (asked,) = step(state, LeadershipChanged(is_leading=True, now=pods.now))
+    step(state, CaughtUp(asked.term, pods, pods.now))
 
 
 def turn(state: State, now: float = 1) -> list[Effect]:
@@ -73,7 +86,7 @@ def test_a_pod_is_bound_to_a_host_and_counts_there_at_once():
 
 
 def test_nothing_is_bound_before_everything_is_known_and_the_lease_is_held():
-    state = State(CountingJudge())
+    state = State(CountingFleet())
     step(state, PodSeen(pod("a"), 1))
     step(state, HostSeen(host("w1"), 1))
     step(state, LeadershipChanged(is_leading=True, now=1))
@@ -84,7 +97,7 @@ def test_nothing_is_bound_before_everything_is_known_and_the_lease_is_held():
     step(state, TopologiesListed((), 1))
     step(state, LeadershipChanged(is_leading=False, now=1))
     assert turn(state) == []
-    step(state, LeadershipChanged(is_leading=True, now=1))
+    lead(state, PodsListed((pod("a"),), 1))
     assert turn(state) == [Bind(pod("a"), "w1")]
 
 
@@ -94,7 +107,7 @@ def test_a_refused_bind_frees_the_host_and_the_pod_rests():
     turn(state)
     effects = step(state, BindEnded("a", "w1", BindOutcome.REFUSED, "no", 1))
     assert state.use["w1"].used == {}
-    assert state.judge.on["w1"] == set()
+    assert state.fleet.on["w1"] == set()
     assert messages(effects) == ["binding to w1: no"]
     assert turn(state, 1.5) == []
     assert turn(state, 2) == [Bind(pod("a"), "w1")]
@@ -109,9 +122,9 @@ def test_a_bound_pod_stays_counted_until_it_is_gone():
     assert "a" not in state.queue
     step(state, PodSeen(pod("a", host="w1", phase="Running"), 1))
     assert state.assumed == set()
-    assert state.judge.on["w1"] == {"a"}
+    assert state.fleet.on["w1"] == {"a"}
     step(state, PodGone("a", 1))
-    assert state.judge.on["w1"] == set()
+    assert state.fleet.on["w1"] == set()
     assert state.use["w1"].used == {}
 
 
@@ -141,7 +154,7 @@ def test_a_pod_that_another_bound_elsewhere_counts_there_alone():
     step(state, PodSeen(pod("a", host=other), 1))
     step(state, BindEnded("a", bind.host, BindOutcome.REFUSED, "already assigned", 1))
     assert state.placed == {"a": other}
-    assert state.judge.on[bind.host] == set()
+    assert state.fleet.on[bind.host] == set()
     assert "a" not in state.queue
 
 
@@ -175,8 +188,8 @@ def test_a_condition_that_already_says_so_is_not_written_again():
 def test_pods_of_one_template_are_looked_at_once_as_long_as_nothing_changes():
     state = cluster(host("w1"), room=0)
     calls = []
-    choose = state.judge.choose
-    state.judge.choose = lambda *a: calls.append(a) or choose(*a)
+    choose = state.fleet.choose
+    state.fleet.choose = lambda *a: calls.append(a) or choose(*a)
     for uid in "abcd":
         step(state, PodSeen(pod(uid), 0))
     while turn(state, 0):
@@ -287,3 +300,83 @@ def test_an_edited_pod_is_tried_again_at_once():
     assert len(turn(state)) == 2
     step(state, PodSeen(pod("a", cpu="2"), 1.1))
     assert turn(state, 1.1) == [Bind(pod("a", cpu="2"), "w1")]
+
+
+def test_an_elected_replica_binds_only_after_it_has_caught_up():
+    state = cluster(host("w1"), room=1)
+    step(state, LeadershipChanged(is_leading=False, now=1))
+    step(state, PodSeen(pod("a"), 1))
+    assert step(state, LeadershipChanged(is_leading=True, now=2)) == [CatchUp(2)]
+    assert turn(state, 2) == []
+    step(state, CaughtUp(2, PodsListed((pod("a"), pod("b", host="w1")), 3), 3))
+    assert state.is_leading
+    assert messages(turn(state, 3)) == ["of 1 host: 1 is full"]
+
+
+def test_a_list_from_before_the_last_election_does_not_count():
+    state = cluster(host("w1"))
+    step(state, PodSeen(pod("a"), 1))
+    step(state, LeadershipChanged(is_leading=True, now=2))
+    step(state, LeadershipChanged(is_leading=False, now=3))
+    step(state, CaughtUp(2, PodsListed((pod("a"),), 3), 3))
+    assert not state.is_leading
+    assert step(state, LeadershipChanged(is_leading=True, now=4)) == [CatchUp(3)]
+    step(state, CaughtUp(2, PodsListed((pod("a"),), 3), 4))
+    assert turn(state, 4) == []
+    step(state, CaughtUp(3, PodsListed((pod("a"),), 5), 5))
+    assert turn(state, 5) == [Bind(pod("a"), "w1")]
+
+
+def extender(*pods: ClusterPod, room: int = 2) -> State:
+    state = State(CountingFleet(room), "", is_extender=True)
+    step(state, HostsListed((host("w1"), host("w2")), 0))
+    step(state, PodsListed(pods, 0))
+    return state
+
+
+def wanted(ticket: int, uid: str, name: str = "w1") -> BindWanted:
+    return BindWanted(ticket, uid, "ns", f"pod-{uid}", name, 1)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "error", "placed"),
+    [(BindOutcome.BOUND, "", {"a": "w1"}), (BindOutcome.REFUSED, "no", {})],
+)
+def test_a_bind_of_the_extender_is_answered_and_told_to_nobody_else(outcome, error, placed):
+    state = extender(pod("a"))
+    assert step(state, wanted(1, "a")) == [Bind(pod("a"), "w1")]
+    assert state.placed == {"a": "w1"}
+    assert step(state, BindEnded("a", "w1", outcome, error, 2)) == [AnswerBind(1, error)]
+    assert (state.placed, state.asked_binds) == (placed, {})
+
+
+def test_a_bind_that_is_asked_for_twice_is_made_once_and_answered_twice():
+    state = extender(pod("a"))
+    step(state, wanted(1, "a"))
+    assert step(state, wanted(2, "a")) == []
+    assert step(state, wanted(3, "a", "w2")) == [AnswerBind(3, "the pod is being bound to w1")]
+    ended = BindEnded("a", "w1", BindOutcome.BOUND, "", 2)
+    assert step(state, ended) == [AnswerBind(1, ""), AnswerBind(2, "")]
+
+
+def test_a_bind_that_another_one_has_outrun_is_counted_and_answered():
+    state = extender(pod("a"), pod("b"), room=1)
+    step(state, wanted(1, "a"))
+    answer = AnswerBind(2, "w1 does not take it any more: is full")
+    assert step(state, wanted(2, "b")) == [CountOutrun(), answer]
+    assert state.placed == {"a": "w1"}
+
+
+def test_a_pod_that_the_watch_has_not_told_of_is_asked_for_before_it_is_bound():
+    state = extender()
+    assert step(state, wanted(1, "a")) == [FetchPod(1, "ns", "pod-a")]
+    assert step(state, PodFetched(1, pod("a"), "", 2)) == [Bind(pod("a"), "w1")]
+    for ticket, found, error, text in (
+        (2, None, "", "there is no pod ns/pod-b with uid b"),
+        (3, pod("c"), "", "there is no pod ns/pod-b with uid b"),
+        (4, None, "refused", "the pod cannot be read: refused"),
+    ):
+        step(state, wanted(ticket, "b"))
+        assert step(state, PodFetched(ticket, found, error, 2)) == [AnswerBind(ticket, text)]
+    assert state.fetching == {}
+    assert state.pods.keys() == {"a"}

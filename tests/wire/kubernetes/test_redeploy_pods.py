@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from numalign.core.cluster.redeploy import GATE, Owner
+from numalign.core.cluster.refused_pods import GATE, Owner
 from numalign.core.errors import WireError
 from numalign.wire.kubernetes.redeploy_pods import gate_patch, next_name, recreated, watched_pod
 

@@ -1,8 +1,9 @@
-"""Writes a host's NodeResourceTopology, and only when it would change."""
+"""The API server's side of publishing: the Node object, and the NodeResourceTopology."""
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -14,7 +15,6 @@ from numalign.wire.kubernetes import nrt
 from numalign.wire.kubernetes.api import HOSTS, NRTS, head_of
 
 MANAGER: Final = "numalign-exporter"
-Outcome = Literal["written", "unchanged"]
 
 
 class _NodeInfo(msgspec.Struct, rename={"kubelet": "kubeletVersion"}):
@@ -29,6 +29,22 @@ class _Node(msgspec.Struct):
     status: _NodeStatus = msgspec.field(default_factory=_NodeStatus)
 
 
+@dataclass(frozen=True, slots=True)
+class FoundHost:
+    """What the Node object says."""
+
+    uid: str
+    kubelet_version: Version | None
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenObject:
+    """What the API server made of an object."""
+
+    version: str
+    placement_bytes: int  # 0 where the placement is too large
+
+
 class Publisher:
     """The one writer of one object.
 
@@ -40,43 +56,31 @@ class Publisher:
         self._api = api
         self._name = name
         self._takes_over = takes_over
-        self._owner: dict[str, Any] | None = None
-        self._written: tuple[bytes, str] | None = None  # content, version
-        self.kubelet_version: Version | None = None
 
-    async def look_up_host(self) -> None:
-        """Learns from the Node object who owns what we write, and the kubelet's version."""
+    async def find_host(self) -> FoundHost | None:
+        """The Node object, which owns what we write; None if there is none."""
         data = await self._api.get(HOSTS, self._name)
         if data is None:
-            self._owner = None
-            return
-        reference = {"apiVersion": HOSTS.api_version, "kind": HOSTS.name, "name": self._name}
-        self._owner = {**reference, "uid": head_of(data).uid}
-        self.kubelet_version = version_of(msgspec.json.decode(data, type=_Node).status.info.kubelet)
+            return None
+        kubelet = msgspec.json.decode(data, type=_Node).status.info.kubelet
+        return FoundHost(head_of(data).uid, version_of(kubelet))
 
-    async def publish(self, topology: HostTopology, *, checks: bool = False) -> Outcome:
-        """Writes it unless it is what was written last.
+    async def find_version(self) -> str | None:
+        """The version of the object as it stands; None if there is none."""
+        data = await self._api.get(NRTS, self._name)
+        return None if data is None else head_of(data).resource_version
 
-        With ``checks`` it is looked up whether that still stands, since others may write too.
-        """
-        body = nrt.body(topology, self._owner)
-        content = msgspec.json.encode(body)
-        if self._written is not None and self._written[0] == content:  # noqa: SIM102 - reads best
-            if not checks or await self._stands(self._written[1]):
-                return "unchanged"
-        self._written = None
+    async def write(self, topology: HostTopology, host_uid: str) -> WrittenObject:
+        """Writes the object; PeerError with what to do if the API server refuses."""
+        body = nrt.body(topology, nrt.host_reference(topology, host_uid))
         try:
             answer = await self._api.apply(
                 NRTS, self._name, body, manager=MANAGER, force=self._takes_over
             )
         except ApiError as error:
             raise _explained(error, self._name) from error
-        self._written = content, head_of(answer).resource_version
-        return "written"
-
-    async def _stands(self, version: str) -> bool:
-        found = await self._api.get(NRTS, self._name)
-        return found is not None and head_of(found).resource_version == version
+        placement = body["metadata"].get("annotations", {}).get(nrt.PLACEMENT_ANNOTATION, "")
+        return WrittenObject(head_of(answer).resource_version, len(placement))
 
 
 def version_of(kubelet: str) -> Version | None:

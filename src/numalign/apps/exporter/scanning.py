@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -13,7 +12,7 @@ import structlog
 from numalign.adapters.grpc import podresources_client
 from numalign.adapters.local.state_files import StateDirectory
 from numalign.adapters.sources import discovery
-from numalign.core.cluster.publish.export import HostReport, Key, KnownPod
+from numalign.core.cluster.publish.export import HostReport
 from numalign.core.errors import ConfigError, NumalignError
 from numalign.core.kubelet.devices.devices import SavedDevices
 from numalign.core.kubelet.state import CpuState, MemoryState
@@ -49,7 +48,6 @@ class Sources:
     kubelet_config: Path
     state: Path | None = None  # the kubelet's directory; None: state files are not read
     machine: str | None = None
-    version: Version | None = None  # None: what the Node object says, 1.36 without it
     excluded: frozenset[str] = field(default_factory=frozenset)
 
 
@@ -67,14 +65,11 @@ class Scanner:
         self._config: kubelet_config.KubeletConfig | None = None
         self._config_error = ""
 
-    async def scan(
-        self, pods: Mapping[Key, KnownPod] | None, *, version: Version | None
-    ) -> HostReport:
-        """The host as it is now; NumalignError if something that is needed cannot be read."""
+    async def scan(self, version: Version) -> HostReport:
+        """The host as it is now, without its pods; NumalignError if it cannot be read."""
         sources = self.sources
-        spoken = sources.version or version or Version.V1_36
-        config = self._configured(spoken)
-        settings = host_settings(config, self._machine, version=spoken)
+        config = self._configured(version)
+        settings = host_settings(config, self._machine, version=version)
         view = await podresources_client.read(sources.pod_resources)
         state = self._state(settings)
         return HostReport(
@@ -83,7 +78,6 @@ class Scanner:
             info=self._info,
             settings=settings,
             view=view,
-            pods=pods,
             cpu_state=state.cpu,
             memory_state=state.memory,
             saved_devices=state.devices,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
-from numalign.core.cluster.redeploy import RedeployState
+from numalign.apps.redeploy.model import RedeployState
 
 
 class RedeployMetrics:
@@ -50,7 +50,7 @@ class RedeployMetrics:
             registry=registry,
         )
 
-    def look(self, state: RedeployState) -> None:
+    def take_gauges(self, state: RedeployState) -> None:
         """Takes the gauges from the state."""
         self._waiting.set(len(state.waiting))
         self._refused.set(len(state.refused))

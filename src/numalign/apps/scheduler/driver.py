@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 import structlog
 
@@ -32,15 +32,22 @@ from numalign.adapters.kubernetes.api_server import (
 )
 from numalign.apps.scheduler import find_host
 from numalign.apps.scheduler.events import (
+    AnswerBind,
     Bind,
     BindEnded,
     BindOutcome,
+    BindWanted,
+    CatchUp,
+    CaughtUp,
+    CountOutrun,
     Effect,
     Event,
+    FetchPod,
     HostGone,
     HostSeen,
     HostsListed,
     LeadershipChanged,
+    PodFetched,
     PodGone,
     PodSeen,
     PodsListed,
@@ -83,7 +90,6 @@ log = structlog.get_logger("numalign.scheduler")
 class DriverOptions:
     """How the scheduler behaves towards others."""
 
-    is_extender: bool
     is_strict: bool = False  # extender: hosts that we know nothing of are refused
     score_max: int = SCORE_MAX
     binds_max: int = BINDS_MAX
@@ -103,8 +109,10 @@ class Scheduler:
         self._told = asyncio.Event()
         self._orders: dict[str, asyncio.Lock] = {}
         self._troubles: dict[str, str] = {}
-        self._may_lead = False
-        self._led = asyncio.Event()
+        self._catch_ups: asyncio.Queue[CatchUp] = asyncio.Queue()
+        self._fetches: set[asyncio.Task[None]] = set()
+        self._answers: dict[int, asyncio.Future[str]] = {}  # by ticket
+        self._tickets = 0
         self.instance = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
 
     # The loop.
@@ -116,9 +124,9 @@ class Scheduler:
             self._follow(HOSTS, host_from_json, _host_event),
             self._follow(NRTS, self._topology, _topology_event),
         ]
-        if not self._options.is_extender:
+        if not self.state.is_extender:
             works.append(self._turns())
-            works.append(self._take_leads())
+            works.append(self._catch_up())
             works += [self._tell() for _ in range(TELLERS)]
         async with asyncio.TaskGroup() as group:
             for work in works:
@@ -131,17 +139,36 @@ class Scheduler:
         self._work.set()
 
     def _carry_out(self, effect: Effect) -> None:
-        if isinstance(effect, Bind):
-            task = asyncio.create_task(self._bound(effect))
-            self._binds.add(task)
-            task.add_done_callback(self._binds.discard)
-        elif not self._options.is_extender:
-            if isinstance(effect, SetCondition):
-                self.metrics.attempts.labels(effect.reason.lower()).inc()
-            if len(self._to_tell) == TOLD_WAITING_MAX:
-                self.metrics.dropped.inc()
-            self._to_tell.append(effect)
-            self._told.set()
+        match effect:
+            case Bind():
+                self._start(self._bound(effect), self._binds)
+            case FetchPod():
+                self._start(self._fetch(effect), self._fetches)
+            case AnswerBind(ticket, text):
+                answer = self._answers.get(ticket)
+                if answer is not None and not answer.done():  # otherwise nobody waits any more
+                    answer.set_result(text)
+            case CountOutrun():
+                self.metrics.attempts.labels("outrun").inc()
+            case CatchUp():
+                self._catch_ups.put_nowait(effect)
+            case SetCondition() | TellEvent():
+                self._tell_later(effect)
+            case _:
+                assert_never(effect)
+
+    def _start(self, work: Coroutine[None, None, None], running: set[asyncio.Task[None]]) -> None:
+        task = asyncio.create_task(work)
+        running.add(task)
+        task.add_done_callback(running.discard)
+
+    def _tell_later(self, effect: SetCondition | TellEvent) -> None:
+        if isinstance(effect, SetCondition):
+            self.metrics.attempts.labels(effect.reason.lower()).inc()
+        if len(self._to_tell) == TOLD_WAITING_MAX:
+            self.metrics.dropped.inc()
+        self._to_tell.append(effect)
+        self._told.set()
 
     # Following the cluster.
 
@@ -177,35 +204,25 @@ class Scheduler:
         """Whether this replica may bind from now on."""
         log.info("leadership_changed", is_leading=is_leading, instance=self.instance)
         self.metrics.leading.set(int(is_leading))
-        self._may_lead = is_leading
-        if is_leading:
-            self._led.set()
-        else:
-            self.handle(LeadershipChanged(is_leading=False, now=time.monotonic()))
-
-    async def _take_leads(self) -> None:
-        while True:
-            await self._led.wait()
-            self._led.clear()
-            await self._catch_up()
-            if self._may_lead:
-                self.handle(LeadershipChanged(is_leading=True, now=time.monotonic()))
+        self.handle(LeadershipChanged(is_leading, time.monotonic()))
 
     async def _catch_up(self) -> None:
-        """What the leader before us bound must be known here before we bind anything."""
-        backoff = Backoff()
         while True:
-            try:
-                raw, _ = await self._api.listed(PODS, fields=LIVE_PODS)
-            except (ApiError, WireError) as error:
-                log.warning("catching_up_failed", error=str(error))
+            effect = await self._catch_ups.get()
+            backoff = Backoff()
+            while (pods := await self._list_pods()) is None:
                 await asyncio.sleep(backoff.next_seconds())
-                continue
-            # A pod that cannot be read is told by the watch; it must not keep us from leading.
-            pods, bad = decoded(raw, pod_from_json)
-            uids = frozenset(one.uid for one in bad)
-            self.handle(PodsListed(pods, time.monotonic(), uids))
-            return
+            self.handle(CaughtUp(effect.term, pods, time.monotonic()))
+
+    async def _list_pods(self) -> PodsListed | None:
+        try:
+            raw, _ = await self._api.listed(PODS, fields=LIVE_PODS)
+        except (ApiError, WireError) as error:
+            log.warning("catching_up_failed", error=str(error))
+            return None
+        # A pod that cannot be read is told by the watch; it must not keep us from leading.
+        pods, bad = decoded(raw, pod_from_json)
+        return PodsListed(pods, time.monotonic(), frozenset(one.uid for one in bad))
 
     # Turns.
 
@@ -367,55 +384,41 @@ class Scheduler:
     def prioritize(self, asked: HostsAsked) -> Sequence[tuple[str, int]]:
         """How good each host is, from 0 to the highest score."""
         with self.metrics.extender_seconds.labels("prioritize").time():
-            scores = self.state.judge.scores(asked.pod.pod, asked.names)
+            scores = self.state.fleet.scores(asked.pod.pod, asked.names)
             most = self._options.score_max
             return [(name, min(most, scores.get(name, 0) * most // 100)) for name in asked.names]
 
     def preempt(self, asked: PreemptAsked) -> Mapping[str, Victims]:
         """The hosts on which the pod would fit once the victims are gone."""
-        judge, pod = self.state.judge, asked.pod.pod
+        fleet, pod = self.state.fleet, asked.pod.pod
         return {
             host: victims
             for host, victims in asked.victims.items()
             # A kube-scheduler takes a host without victims for a mistake of ours.
-            if victims.uids and judge.fits_without(pod, host, victims.uids)
+            if victims.uids and fleet.fits_without(pod, host, victims.uids)
         }
 
     async def bind(self, asked: BindAsked) -> str:
         """Binds a pod, if it still fits; an empty text, or what went wrong."""
-        pod = await self._known(asked)
-        if isinstance(pod, str):
-            return pod
-        if pod.host:
-            return "" if pod.host == asked.host else f"the pod is already on {pod.host}"
-        # Since the filter said yes another pod may have come: its bind was before this one.
-        refusal = self.state.judge.refusal(pod.pod, asked.host)
-        if refusal is not None:
-            self.metrics.attempts.labels("outrun").inc()
-            return f"{asked.host} does not take it any more: {refusal.text}"
-        self.state.place(pod, asked.host)
-        self.state.assumed.add(asked.uid)
-        outcome, error = await self._bind(pod.pod, asked.host)
-        self.handle(BindEnded(asked.uid, asked.host, outcome, error, time.monotonic()))
-        self.metrics.attempts.labels(
-            "scheduled" if outcome is BindOutcome.BOUND else "bind_failed"
-        ).inc()
-        return error
-
-    async def _known(self, asked: BindAsked) -> ClusterPod | str:
-        """The pod that shall be bound; asked for, where the watch is behind."""
-        known = self.state.pods.get(asked.uid)
-        if known is not None:
-            return known
+        self._tickets += 1
+        ticket = self._tickets
+        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._answers[ticket] = answer
+        now = time.monotonic()
         try:
-            data = await self._api.get(PODS, asked.name, asked.namespace)
-            found = pod_from_json(data) if data is not None else None
-        except (ApiError, WireError) as error:
-            return f"the pod cannot be read: {error}"
-        if found is None or found.pod.uid != asked.uid:
-            return f"there is no pod {asked.namespace}/{asked.name} with uid {asked.uid}"
-        self.handle(PodSeen(found, time.monotonic()))
-        return found
+            self.handle(BindWanted(ticket, asked.uid, asked.namespace, asked.name, asked.host, now))
+            return await answer
+        finally:
+            del self._answers[ticket]
+
+    async def _fetch(self, effect: FetchPod) -> None:
+        pod, error = None, ""
+        try:
+            data = await self._api.get(PODS, effect.name, effect.namespace)
+            pod = pod_from_json(data) if data is not None else None
+        except (ApiError, WireError) as found:
+            error = str(found)
+        self.handle(PodFetched(effect.ticket, pod, error, time.monotonic()))
 
     def metrics_text(self) -> bytes:
         """Prometheus' text format."""

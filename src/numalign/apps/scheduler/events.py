@@ -90,9 +90,18 @@ class TopologyGone:
 
 @dataclass(frozen=True, slots=True)
 class LeadershipChanged:
-    """Whether this replica may bind."""
+    """Whether this replica may bind once it has caught up."""
 
     is_leading: bool
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class CaughtUp:
+    """All pods, listed after this replica was elected for this term."""
+
+    term: int
+    pods: PodsListed
     now: float
 
 
@@ -122,6 +131,28 @@ class BindEnded:
     now: float
 
 
+@dataclass(frozen=True, slots=True)
+class BindWanted:
+    """A kube-scheduler wants a pod bound, and an answer under this ticket."""
+
+    ticket: int
+    uid: str
+    namespace: str
+    name: str
+    host: str
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class PodFetched:
+    """The pod that was asked for; None if there is none, or why it cannot be read."""
+
+    ticket: int
+    pod: ClusterPod | None
+    error: str
+    now: float
+
+
 Event = (
     PodsListed
     | PodSeen
@@ -133,8 +164,11 @@ Event = (
     | TopologySeen
     | TopologyGone
     | LeadershipChanged
+    | CaughtUp
     | Turn
     | BindEnded
+    | BindWanted
+    | PodFetched
 )
 
 # Effects.
@@ -168,4 +202,33 @@ class TellEvent:
     is_warning: bool
 
 
-Effect = Bind | SetCondition | TellEvent
+@dataclass(frozen=True, slots=True)
+class CatchUp:
+    """List all pods: what the leader before us bound must be known before we bind anything."""
+
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchPod:
+    """Ask for a pod by name."""
+
+    ticket: int
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerBind:
+    """Answer who asked for a bind: an empty text, or what went wrong."""
+
+    ticket: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CountOutrun:
+    """Count in the metrics a bind that came too late for its host."""
+
+
+Effect = Bind | SetCondition | TellEvent | CatchUp | FetchPod | AnswerBind | CountOutrun

@@ -1,6 +1,6 @@
 """A host for one pod, or why there is none.
 
-The rules besides NUMA are cheap and asked first; the judge chooses among the hosts that are left.
+The rules besides NUMA are cheap and asked first; the fleet chooses among the hosts that are left.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def find(state: State, pod: ClusterPod) -> tuple[str | None, str]:
     if before is not None and before.generation == state.generation:
         return None, before.message
     requests = requests_of(pod.pod)
-    host = state.judge.choose(
+    host = state.fleet.choose(
         pod.pod, lambda name: objection_to(state, pod, requests, name) is None
     )
     if host is not None:
@@ -59,7 +59,7 @@ def all_refusals(state: State, pod: ClusterPod) -> dict[str, Refusal]:
     found = {name: objection_to(state, pod, requests, name) for name in state.hosts}
     refused = {name: refusal for name, refusal in found.items() if refusal is not None}
     left = [name for name in found if name not in refused]
-    return {**refused, **state.judge.refusals(pod.pod, left)}
+    return {**refused, **state.fleet.refusals(pod.pod, left)}
 
 
 def filtered(state: State, asked: HostsAsked, *, is_strict: bool) -> Filtered:
@@ -69,7 +69,7 @@ def filtered(state: State, asked: HostsAsked, *, is_strict: bool) -> Filtered:
     the NodeResourceTopologyMatch plugin does, unless we are strict.
     """
     known = [name for name in asked.names if name in state.topologies]
-    refusals = state.judge.refusals(asked.pod.pod, known)
+    refusals = state.fleet.refusals(asked.pod.pod, known)
     failed = {name: r.text for name, r in refusals.items() if not r.is_hopeless}
     hopeless = {name: r.text for name, r in refusals.items() if r.is_hopeless}
     if is_strict:

@@ -7,8 +7,7 @@ from typing import Any
 
 from numalign.apps.scheduler.events import HostsListed, PodsListed, TopologiesListed
 from numalign.apps.scheduler.find_host import all_refusals
-from numalign.apps.scheduler.judge import Judge
-from numalign.apps.scheduler.model import State
+from numalign.apps.scheduler.model import HostFleet, State
 from numalign.apps.scheduler.step import step
 from numalign.core.cluster.publish.zones import HostTopology
 from numalign.core.cluster.scheduling.constraints import HostFacts
@@ -16,13 +15,13 @@ from numalign.wire.kubernetes.scheduling import ClusterPod
 
 
 def state_of(
-    judge: Judge,
+    fleet: HostFleet,
     hosts: Iterable[HostFacts],
     topologies: Iterable[HostTopology],
     pods: Iterable[ClusterPod],
 ) -> State:
     """What a scheduler would know of this cluster."""
-    state = State(judge, name="")
+    state = State(fleet, name="")
     step(state, HostsListed(tuple(hosts), 0.0))
     step(state, TopologiesListed(tuple(topologies), 0.0))
     step(state, PodsListed(tuple(pods), 0.0))
@@ -33,7 +32,7 @@ def fit_records(state: State, pod: ClusterPod) -> list[dict[str, Any]]:
     """One record for each host: whether it fits, its score or why not; the best first."""
     reasons = {name: refusal.text for name, refusal in all_refusals(state, pod).items()}
     left = [name for name in state.hosts if name not in reasons]
-    scores = state.judge.scores(pod.pod, left)
+    scores = state.fleet.scores(pod.pod, left)
     records = [
         {
             "host": name,

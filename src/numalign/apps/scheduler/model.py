@@ -6,20 +6,63 @@ for every event would cost more than all decisions. Nothing in it depends on tim
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
-from numalign.apps.scheduler.judge import Judge
+from numalign.apps.scheduler.events import BindWanted
 from numalign.core.cluster.publish.zones import HostTopology
 from numalign.core.cluster.scheduling.constraints import Demand, HostFacts, objection
 from numalign.core.cluster.scheduling.queue import Queue
+from numalign.core.cluster.scheduling.refusals import Refusal
 from numalign.core.cluster.scheduling.totals import HostUse, requests_of
+from numalign.core.pod import Pod
 from numalign.wire.kubernetes.scheduling import ClusterPod
 
 SCHEDULER_NAME: Final = "numalign"
 PODS, HOSTS, TOPOLOGIES = "pods", "hosts", "topologies"
 DEMANDS_KEPT_MAX: Final = 256
 CLASSES_KEPT_MAX: Final = 1_024
+
+
+class HostFleet(Protocol):
+    """What the step needs of a fleet: NUMA on all hosts, and the verdicts from it."""
+
+    def host_changed(self, facts: HostFacts) -> None:
+        """A host is new or other than before."""
+
+    def host_gone(self, name: str) -> None:
+        """A host is gone."""
+
+    def topology_changed(self, topology: HostTopology) -> None:
+        """A host published something."""
+
+    def topology_gone(self, name: str) -> None:
+        """A host publishes nothing any more."""
+
+    def pod_placed(self, host: str, pod: Pod) -> None:
+        """A pod is, or will be, on a host; it counts until it is published or gone."""
+
+    def pod_gone(self, host: str, uid: str) -> None:
+        """A pod is not on a host any more."""
+
+    def changes_missed(self) -> None:
+        """Pods may have come and gone without our knowledge: there was a list."""
+
+    def refusal(self, pod: Pod, host: str) -> Refusal | None:
+        """Why this host would not take the pod; None if it would."""
+
+    def refusals(self, pod: Pod, hosts: Collection[str]) -> Mapping[str, Refusal]:
+        """Which of these hosts would not take the pod."""
+
+    def scores(self, pod: Pod, hosts: Sequence[str]) -> Mapping[str, int]:
+        """How good hosts are for a pod, 0 to 100."""
+
+    def choose(self, pod: Pod, is_allowed: Callable[[str], bool]) -> str | None:
+        """The best host that would take the pod, among those allowed."""
+
+    def fits_without(self, pod: Pod, host: str, victims: Collection[str]) -> bool:
+        """Whether the host would take the pod once these pods are gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +77,9 @@ class Tried:
 class State:
     """A cluster as one scheduler sees it."""
 
-    judge: Judge
+    fleet: HostFleet
     name: str = SCHEDULER_NAME  # of the scheduler whose pods are ours
+    is_extender: bool = False  # a kube-scheduler decides, and tells pods what came of it
     hosts: dict[str, HostFacts] = field(default_factory=dict)
     topologies: dict[str, HostTopology] = field(default_factory=dict)
     use: dict[str, HostUse] = field(default_factory=dict)
@@ -46,6 +90,10 @@ class State:
     told: dict[str, str] = field(default_factory=dict)  # uid -> what its last event said
     synced: set[str] = field(default_factory=set)  # kinds of which there was a list
     is_leading: bool = False
+    is_elected: bool = False  # and leading as soon as all pods were listed since
+    term: int = 0  # how often this replica was elected
+    fetching: dict[int, BindWanted] = field(default_factory=dict)  # by ticket
+    asked_binds: dict[str, list[int]] = field(default_factory=dict)  # uid -> tickets
     generation: int = 0  # higher after every change that may help a pod
     tried: dict[object, Tried] = field(default_factory=dict)
     _objections: dict[Demand, dict[str, str | None]] = field(default_factory=dict)
@@ -79,7 +127,7 @@ class State:
             self.unplace(uid)
         self.placed[uid] = host
         self.use.setdefault(host, HostUse()).add(uid, requests_of(pod.pod), pod.demand.ports)
-        self.judge.pod_placed(host, pod.pod)
+        self.fleet.pod_placed(host, pod.pod)
 
     def unplace(self, uid: str) -> None:
         """Counts a pod nowhere."""
@@ -91,7 +139,7 @@ class State:
         use.remove(uid)
         if not use.pods and host not in self.hosts:
             del self.use[host]
-        self.judge.pod_gone(host, uid)
+        self.fleet.pod_gone(host, uid)
 
     def helped(self, now: float) -> None:
         """Something changed that may help pods that wait."""

@@ -9,16 +9,21 @@ from __future__ import annotations
 
 from typing import Final, assert_never
 
+from numalign.apps.scheduler import asked_binds
 from numalign.apps.scheduler.events import (
     Bind,
     BindEnded,
     BindOutcome,
+    BindWanted,
+    CatchUp,
+    CaughtUp,
     Effect,
     Event,
     HostGone,
     HostSeen,
     HostsListed,
     LeadershipChanged,
+    PodFetched,
     PodGone,
     PodSeen,
     PodsListed,
@@ -49,12 +54,8 @@ def step(state: State, event: Event) -> list[Effect]:
             _pod_seen(state, pod, now)
         case PodGone(uid, now):
             _pod_gone(state, uid, now)
-        case HostsListed(hosts, now, unreadable):
-            for name in state.hosts.keys() - {host.name for host in hosts} - unreadable:
-                _host_gone(state, name)
-            for host in hosts:
-                _host_seen(state, host, now)
-            state.synced.add(HOSTS)
+        case HostsListed():
+            _hosts_listed(state, event)
         case HostSeen(host, now):
             _host_seen(state, host, now)
         case HostGone(name, _):
@@ -65,16 +66,20 @@ def step(state: State, event: Event) -> list[Effect]:
             _topology_seen(state, topology, now)
         case TopologyGone(name, now):
             state.topologies.pop(name, None)
-            state.judge.topology_gone(name)
+            state.fleet.topology_gone(name)
             state.helped(now)
-        case LeadershipChanged(is_leading, now):
-            state.is_leading = is_leading
-            if is_leading:
-                state.helped(now)
+        case LeadershipChanged():
+            return _leadership_changed(state, event)
+        case CaughtUp():
+            _caught_up(state, event)
         case Turn(now):
             return _turn(state, now)
         case BindEnded():
-            return _bind_ended(state, event)
+            return [*_bind_ended(state, event), *asked_binds.answers(state, event)]
+        case BindWanted():
+            return asked_binds.want(state, event)
+        case PodFetched():
+            return _pod_fetched(state, event)
         case _:
             assert_never(event)
     return []
@@ -89,7 +94,7 @@ def _pods_listed(state: State, event: PodsListed) -> None:
         _pod_gone(state, uid, event.now)
     for pod in event.pods:
         _pod_seen(state, pod, event.now)
-    state.judge.changes_missed()
+    state.fleet.changes_missed()
     state.synced.add(PODS)
 
 
@@ -130,7 +135,23 @@ def _pod_gone(state: State, uid: str, now: float) -> None:
         state.helped(now)
 
 
+def _pod_fetched(state: State, event: PodFetched) -> list[Effect]:
+    wanted = state.fetching[event.ticket].uid
+    if event.pod is not None and event.pod.pod.uid == wanted:
+        _pod_seen(state, event.pod, event.now)
+    return asked_binds.take_fetched(state, event)
+
+
 # Hosts.
+
+
+def _hosts_listed(state: State, event: HostsListed) -> None:
+    there = {host.name for host in event.hosts}
+    for name in state.hosts.keys() - there - event.unreadable:
+        _host_gone(state, name)
+    for host in event.hosts:
+        _host_seen(state, host, event.now)
+    state.synced.add(HOSTS)
 
 
 def _host_seen(state: State, host: HostFacts, now: float) -> None:
@@ -139,7 +160,7 @@ def _host_seen(state: State, host: HostFacts, now: float) -> None:
     state.hosts[host.name] = host
     state.use.setdefault(host.name, HostUse())
     state.forget_objections(host.name)
-    state.judge.host_changed(host)
+    state.fleet.host_changed(host)
     state.helped(now)
 
 
@@ -149,14 +170,14 @@ def _host_gone(state: State, name: str) -> None:
     state.forget_objections(name)
     if name in state.use and not state.use[name].pods:
         del state.use[name]
-    state.judge.host_gone(name)
+    state.fleet.host_gone(name)
 
 
 def _topologies_listed(state: State, event: TopologiesListed) -> None:
     there = {one.name for one in event.topologies}
     for name in state.topologies.keys() - there - event.unreadable:
         state.topologies.pop(name)
-        state.judge.topology_gone(name)
+        state.fleet.topology_gone(name)
         state.helped(event.now)
     for topology in event.topologies:
         _topology_seen(state, topology, event.now)
@@ -167,11 +188,27 @@ def _topology_seen(state: State, topology: HostTopology, now: float) -> None:
     if state.topologies.get(topology.name) == topology:
         return
     state.topologies[topology.name] = topology
-    state.judge.topology_changed(topology)
+    state.fleet.topology_changed(topology)
     state.helped(now)
 
 
 # Scheduling.
+
+
+def _leadership_changed(state: State, event: LeadershipChanged) -> list[Effect]:
+    state.is_elected, state.is_leading = event.is_leading, False
+    if not event.is_leading:
+        return []
+    state.term += 1
+    return [CatchUp(state.term)]
+
+
+def _caught_up(state: State, event: CaughtUp) -> None:
+    _pods_listed(state, event.pods)
+    # A list from before the last election may lack what another leader bound since.
+    if state.is_elected and event.term == state.term:
+        state.is_leading = True
+        state.helped(event.now)
 
 
 def _turn(state: State, now: float) -> list[Effect]:
@@ -191,9 +228,9 @@ def _turn(state: State, now: float) -> list[Effect]:
 
 
 def _told(state: State, pod: ClusterPod, reason: str, message: str) -> list[Effect]:
-    """The pod's condition and an event, unless both have said the same before."""
+    """The pod's condition and an event, unless both have said so, or a kube-scheduler does."""
     uid = pod.pod.uid
-    if state.told.get(uid) == message:
+    if state.is_extender or state.told.get(uid) == message:
         return []
     state.told[uid] = message
     effects: list[Effect] = [
@@ -211,7 +248,7 @@ def _bind_ended(state: State, event: BindEnded) -> list[Effect]:
         case BindOutcome.BOUND:
             state.queue.remove(uid)
             state.told.pop(uid, None)
-            if pod is None:
+            if pod is None or state.is_extender:
                 return []
             name = f"{pod.pod.namespace}/{pod.pod.name}"
             note = f"Successfully assigned {name} to {event.host}"

@@ -79,7 +79,7 @@ def _closest(cluster: Cluster, pod: ClusterPod) -> str:
 
 def _state(cluster: Cluster) -> Any:  # noqa: ANN401 - of a module that is loaded late
     from numalign.apps.scheduler.fit import state_of
-    from numalign.cli.cluster.scheduler_process import judge_of
+    from numalign.cli.cluster.scheduler_process import fleet_of
 
-    judge = judge_of("exact", "LeastAllocated")
-    return state_of(judge, cluster.hosts, cluster.topologies.values(), cluster.pods)
+    fleet = fleet_of("exact", "LeastAllocated")
+    return state_of(fleet, cluster.hosts, cluster.topologies.values(), cluster.pods)

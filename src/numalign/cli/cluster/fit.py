@@ -44,7 +44,7 @@ def fit(
     """
     from numalign.apps.scheduler.fit import fit_records, state_of
     from numalign.cli.cluster.client import read_cluster
-    from numalign.cli.cluster.scheduler_process import judge_of
+    from numalign.cli.cluster.scheduler_process import fleet_of
     from numalign.cli.manifests import texts
     from numalign.wire.kubernetes.scheduling import pods_of_manifest
 
@@ -55,8 +55,8 @@ def fit(
         for pod in pods_of_manifest(data, source=source)
     ]
     cluster = read_cluster(kubeconfig, context, with_pods=True)
-    judge = judge_of(level, "LeastAllocated")
-    state = state_of(judge, cluster.hosts, cluster.topologies.values(), cluster.pods)
+    fleet = fleet_of(level, "LeastAllocated")
+    state = state_of(fleet, cluster.hosts, cluster.topologies.values(), cluster.pods)
     found: list[dict[str, Any]] = [
         {"pod": pod.pod.name, "namespace": pod.pod.namespace, "hosts": fit_records(state, pod)}
         for pod in pods

@@ -14,7 +14,7 @@ from numalign.cli.options import KubeconfigOption
 from numalign.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from numalign.core.cluster.redeploy import Rules
+    from numalign.apps.redeploy.model import Rules
 
 LISTEN_DEFAULT: Final = "127.0.0.1:8424"
 
@@ -103,8 +103,9 @@ def redeploy(  # noqa: PLR0913, PLR0917 - one parameter for each option
     """
     import asyncio
 
+    from numalign.apps.redeploy.model import Rules
     from numalign.cli.daemon import address, configure_logs
-    from numalign.core.cluster.redeploy import TOPOLOGY_REASON, Rules
+    from numalign.core.cluster.refused_pods import TOPOLOGY_REASON
 
     rules = Rules(
         reasons=frozenset(reason or {TOPOLOGY_REASON}),
@@ -128,7 +129,7 @@ def redeploy(  # noqa: PLR0913, PLR0917 - one parameter for each option
 
 
 def _check(rules: Rules) -> None:
-    from numalign.core.cluster.redeploy import REASONS
+    from numalign.core.cluster.refused_pods import REASONS
 
     unknown = sorted(rules.reasons - REASONS)
     if unknown:

@@ -12,12 +12,11 @@ from typing import Final
 from numalign.adapters.kubernetes.api_server import ApiServer
 from numalign.adapters.kubernetes.lease import Election
 from numalign.apps.scheduler.driver import DriverOptions, Scheduler
-from numalign.apps.scheduler.judge import Judge
 from numalign.apps.scheduler.model import State
 from numalign.cli.cluster.process import all_until_told
 from numalign.cli.daemon import address, configure_logs
 from numalign.core.cluster.nrt_match.match import Strategy
-from numalign.core.cluster.scheduling.fleet import Cluster
+from numalign.core.cluster.scheduling.fleet import Fleet
 from numalign.core.cluster.scheduling.fragmentation import Packing
 from numalign.core.errors import ConfigError
 from numalign.web import extender, probes
@@ -61,14 +60,14 @@ def run_scheduler(asked: Asked) -> int:
     return 0
 
 
-def judge_of(
+def fleet_of(
     level: str, strategy: str, packing: str = NO_PACKING, *, is_patient: bool = False
-) -> Judge:
-    """Who decides about NUMA, by the words of the command line."""
+) -> Fleet:
+    """The fleet that decides about NUMA, by the words of the command line."""
     _check("--level", level, LEVELS)
     _check("--strategy", strategy, [one.value for one in Strategy])
     _check("--packing", packing, [NO_PACKING, *(one.value for one in Packing)])
-    return Cluster(
+    return Fleet(
         is_exact=level == "exact",
         strategy=Strategy(strategy),
         pack=None if packing == NO_PACKING else Packing(packing),
@@ -95,10 +94,11 @@ async def _run(asked: Asked) -> None:
     others = address(asked.probes_listen, option="--probes-listen")
     async with ApiServer.connect(asked.kubeconfig, context=asked.context) as api:
         state = State(
-            judge_of(asked.level, asked.strategy, asked.packing, is_patient=asked.is_patient),
+            fleet_of(asked.level, asked.strategy, asked.packing, is_patient=asked.is_patient),
             "" if asked.is_extender else asked.scheduler_name,
+            is_extender=asked.is_extender,
         )
-        options = DriverOptions(asked.is_extender, asked.is_strict, asked.score_max)
+        options = DriverOptions(asked.is_strict, asked.score_max)
         scheduler = Scheduler(api, state, options)
         works: list[Coroutine[None, None, None]] = []
         if asked.is_standalone and asked.is_electing:

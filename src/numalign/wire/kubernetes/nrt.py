@@ -19,7 +19,7 @@ from numalign.core.errors import WireError
 from numalign.core.values.quantity import Quantity
 from numalign.wire import yaml as plain_yaml
 from numalign.wire.kubernetes import placement
-from numalign.wire.kubernetes.api import NRTS
+from numalign.wire.kubernetes.api import HOSTS, NRTS
 
 V1ALPHA1: Final = "topology.node.k8s.io/v1alpha1"
 V1ALPHA2: Final = "topology.node.k8s.io/v1alpha2"
@@ -190,6 +190,18 @@ def _attributes(where: str, found: list[_Named] | None) -> tuple[Attribute, ...]
 def _bounded(where: str, what: str, count: int, highest: int) -> None:
     if count > highest:
         raise WireError(f"{where}: found {count} {what}, expected at most {highest}")
+
+
+def host_reference(topology: HostTopology, uid: str) -> dict[str, Any] | None:
+    """How an object names the Node that owns it; None without one."""
+    if not uid:
+        return None
+    return {
+        "apiVersion": HOSTS.api_version,
+        "kind": HOSTS.name,
+        "name": topology.name,
+        "uid": uid,
+    }
 
 
 def body(topology: HostTopology, owner: dict[str, Any] | None = None) -> dict[str, Any]:

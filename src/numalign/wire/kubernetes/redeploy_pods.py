@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from numalign.core.cluster.redeploy import GATE, Owner, SeenPod, shape_of
+from numalign.core.cluster.refused_pods import GATE, Owner, SeenPod, shape_of
 from numalign.core.errors import WireError
 from numalign.wire.pods.manifests import core_pod
 from numalign.wire.pods.records import Metadata, PodRecord, PodSpec

@@ -10,7 +10,7 @@ from tests.core.cluster.scheduling.kubelets import Kubelet, a_kubelet, a_pod, pl
 from numalign.core.cluster.nrt_match.match import Strategy
 from numalign.core.cluster.publish.zones import Attribute, HostTopology
 from numalign.core.cluster.scheduling.constraints import HostFacts
-from numalign.core.cluster.scheduling.fleet import Cluster
+from numalign.core.cluster.scheduling.fleet import Fleet
 from numalign.core.cluster.scheduling.fragmentation import Packing, score
 from numalign.core.cluster.scheduling.rebuild import rebuilt
 from numalign.core.cluster.scheduling.refusals import UNCONFIRMED, Refusal, summary
@@ -32,7 +32,7 @@ def kubelet(name="w0", policy="restricted", *, nodes=2, scope="container", **opt
 
 
 def cluster_of(*kubelets, **options):
-    cluster = Cluster(**options)
+    cluster = Fleet(**options)
     for one in kubelets:
         cluster.host_changed(one.facts())
         published(cluster, one)

@@ -110,7 +110,7 @@ class _PerFrame(Generic[T]):
         return kept[1]
 
 
-class Cluster:
+class Fleet:
     """What is known of NUMA on all hosts, and the verdicts from it."""
 
     def __init__(
