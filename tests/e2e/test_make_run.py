@@ -14,7 +14,7 @@ import pytest
 from tests.apps.agent.processes import allowed_cpus
 from tests.paths import CHECKOUT
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.e2e_quick]
 
 NUMALIGN = [sys.executable, "-m", "numalign"]
 

@@ -207,6 +207,7 @@ def numalign(*args, **more):
 
 
 @pytest.mark.e2e
+@pytest.mark.e2e_quick
 def test_a_running_agent_can_be_captured_and_asked(tmp_path):
     with AgentProcess(arguments=["--runtime", "none", "--machine", "epyc-2s-nps4"]) as agent:
         body = (
