@@ -9,7 +9,8 @@ from pathlib import Path
 
 import grpc
 import pytest
-from tests.adapters.grpc.plugin_peers import run, short_directory
+from tests.adapters.grpc.plugin_peers import run
+from tests.sockets import short_directory
 
 from numalign.adapters.cgroups.tree import CgroupTree, Placing
 from numalign.adapters.cri import client as cri_client

@@ -21,9 +21,9 @@ from tests.adapters.grpc.plugin_peers import (
     device_list,
     register,
     run,
-    short_directory,
     stage,
 )
+from tests.sockets import short_directory
 
 from numalign.adapters.grpc.device_plugins import DevicePlugins
 from numalign.core.errors import ConfigError, PeerError

@@ -12,7 +12,8 @@ from pathlib import Path
 import grpc
 import grpc.aio
 import pytest
-from tests.adapters.grpc.plugin_peers import run, short_directory
+from tests.adapters.grpc.plugin_peers import run
+from tests.sockets import short_directory
 
 from numalign.adapters.grpc import unix as unix_grpc
 from numalign.adapters.grpc.podresources import Call, PodResources
