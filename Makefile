@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check e2e e2e-numa twin bench lock proto clean
+.PHONY: help setup run test check e2e-quick e2e e2e-numa twin bench lock proto clean
 
 help: ## Show what can be done
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ check: setup ## Lint, types and layer contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+e2e-quick: setup ## Run real processes, cgroups, faults and kills (root; minutes)
+	$(BIN)/python -m pytest -m e2e_quick
 
 e2e: setup ## Run the tests that need real components
 	$(BIN)/python -m pytest -m e2e

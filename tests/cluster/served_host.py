@@ -76,12 +76,17 @@ class ServedHost:
         async def made():
             return PodResources(self.socket, view)
 
-        server = asyncio.run_coroutine_threadsafe(made(), loop).result(10)
-        asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)
+        def call(work):
+            return asyncio.run_coroutine_threadsafe(work, loop).result(10)
+
         try:
-            yield
-        finally:
-            asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
+            server = call(made())
+            call(server.start())
+            try:
+                yield
+            finally:
+                call(server.stop())
+        finally:  # also when it could not start: a thread that goes on keeps pytest from ending
             loop.call_soon_threadsafe(loop.stop)
             thread.join(10)
             loop.close()

@@ -25,9 +25,9 @@ SHAPE = "2s:1n:8c:1t,mem=8Gi"
 
 
 @pytest.fixture
-def host(plane, tmp_path):
+def host(plane, short_path):
     """A host with a Node object, whose socket answers."""
-    found = ServedHost(HostPlan(HOST, SHAPE), tmp_path)
+    found = ServedHost(HostPlan(HOST, SHAPE), short_path)
     plane.apply(json.dumps(found.host.node()))
     with found.served():
         yield found
@@ -115,8 +115,8 @@ def test_it_survives_a_restart_of_the_api_server(plane, host, account, tmp_path,
         until(lambda: exporter.problems == [])
 
 
-def test_the_account_may_write_its_own_host_only(plane, host, account, tmp_path):
-    other = ServedHost(HostPlan("another-host", SHAPE), tmp_path / "other")
+def test_the_account_may_write_its_own_host_only(plane, host, account, short_path):
+    other = ServedHost(HostPlan("another-host", SHAPE), short_path / "other")
     with other.served():
         done = oneshot(f"--kubeconfig={account}", *other.options)
     assert done.returncode == 1
@@ -163,7 +163,7 @@ def test_it_prints_instead_of_publishing_without_any_cluster(host):
     assert found.topology == host.host.topology()
 
 
-def test_our_agent_can_be_asked_as_well_as_a_kubelet(tmp_path, until):
+def test_our_agent_can_be_asked_as_well_as_a_kubelet(tmp_path, short_path, until):
     config = tmp_path / "config.yaml"
     config.write_text(json.dumps(document_of(HostPlan("a", SHAPE).config())))
     pods = tmp_path / "pods"
@@ -171,7 +171,7 @@ def test_our_agent_can_be_asked_as_well_as_a_kubelet(tmp_path, until):
     manifest = json.loads(work.pod("web", cpu="3"))
     manifest["spec"]["containers"][0]["command"] = ["sleep", "60"]
     (pods / "web.yaml").write_text(json.dumps(manifest))
-    state = tmp_path / "state"
+    state = short_path / "state"
     options = [
         "--runtime=none",
         f"--config={config}",

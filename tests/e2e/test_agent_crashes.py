@@ -12,7 +12,7 @@ from tests.apps.agent.processes import AgentProcess, allowed_cpus, manifest
 
 from numalign.core.values.sets import parse_list
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.e2e_quick]
 
 KILLS = 50
 

@@ -9,7 +9,7 @@ import time
 import pytest
 from tests.apps.agent.processes import AgentProcess, manifest
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.e2e_quick]
 
 
 @contextlib.contextmanager

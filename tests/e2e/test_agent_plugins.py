@@ -16,7 +16,7 @@ from numalign.adapters.local.paths import cgroup_parent
 from numalign.wire.grpc._generated import deviceplugin_v1beta1_pb2 as pb
 from numalign.wire.grpc._generated.pluginregistration_v1_pb2 import PluginInfo
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.e2e_quick]
 
 CONFIG = """
 apiVersion: numalign.io/v1

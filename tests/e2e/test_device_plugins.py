@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.adapters.grpc.plugin_peers import Heard, run, short_directory
+from tests.adapters.grpc.plugin_peers import Heard, run
 from tests.e2e.peers.build import NUMA_PLUGIN, SAMPLE, Peer, built
+from tests.sockets import short_directory
 
 from numalign.adapters.grpc.device_plugins import DevicePlugins
 from numalign.adapters.grpc.plugin_watcher import PluginWatcher

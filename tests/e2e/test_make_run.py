@@ -6,15 +6,14 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 import pytest
 from tests.apps.agent.processes import allowed_cpus
 from tests.paths import CHECKOUT
+from tests.sockets import make_short_directory
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.e2e_quick]
 
 NUMALIGN = [sys.executable, "-m", "numalign"]
 
@@ -37,7 +36,7 @@ def running(socket):
 @pytest.fixture
 def ran():
     """``make run`` in a checkout, with a state directory of its own; its socket."""
-    root = Path(tempfile.mkdtemp(prefix="nr-"))
+    root = make_short_directory("nr-")
     socket = root / f"numalign-run-{os.geteuid()}" / "agent.sock"
     with (
         (root / "output").open("wb") as output,

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.adapters.grpc.plugin_peers import run, short_directory
+from tests.adapters.grpc.plugin_peers import run
 from tests.core.hosts import GI, Driver, container, machine, pod, resources, settings
 from tests.e2e.peers.build import POD_RESOURCES, Peer, built
+from tests.sockets import short_directory
 
 from numalign.adapters.grpc.podresources import PodResources
 from numalign.core.kubelet.decisions import Admitted

@@ -23,6 +23,7 @@ from typing import Final
 
 import pytest
 from tests.real.images import busybox_image
+from tests.sockets import make_short_directory
 
 SUITES: Final = ("sid", "trixie")
 BUSYBOX: Final = "localhost/busybox:1"
@@ -265,8 +266,7 @@ class Containerd:
 
     def __init__(self, files: Path) -> None:
         self.files = files
-        # Sockets have short paths, so not below pytest's directory.
-        self.directory = Path(tempfile.mkdtemp(prefix="nc-"))
+        self.directory = make_short_directory("nc-")
         self.socket = self.directory / "containerd.sock"
         self.nri = self.directory / "nri.sock"
         self.process: subprocess.Popen[bytes] | None = None

@@ -33,6 +33,7 @@ from typing import Any, Final
 
 from tests.paths import CHECKOUT
 from tests.real.kubernetes import MissingError, cache, say
+from tests.sockets import make_short_directory
 
 SHARE: Final = "/run/share"  # inside
 ALIVE: Final = "alive"  # written again and again while the guest goes on
@@ -116,7 +117,7 @@ class Guest:
         self.topology = topology
         self.has_network = has_network
         self.kernel, self.initrd = kernel()
-        self._scratch = Path(tempfile.mkdtemp(prefix="nguest-"))
+        self._scratch = make_short_directory("nguest-")
         self.share = self._scratch / "share"
         self.share.mkdir()
         self._qemu: subprocess.Popen[bytes] | None = None

@@ -185,7 +185,8 @@ def served(agent, directory, **more):
         assert up.wait(10), "the servers did not start"
         yield Served(agent, path, found["addresses"][1], found["loop"])
     finally:
-        found["loop"].call_soon_threadsafe(found["task"].cancel)
+        with suppress(RuntimeError):  # its loop is closed: the start failed
+            found["loop"].call_soon_threadsafe(found["task"].cancel)
         thread.join(10)
         assert not thread.is_alive(), "the servers did not stop"
 

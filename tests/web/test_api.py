@@ -9,6 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.sockets import short_directory
 from tests.web.in_memory_agent import TOKEN, InMemoryAgent, manifest, served
 from tests.web.schemas import faults
 
@@ -28,7 +29,7 @@ BEARER = {"authorization": f"Bearer {TOKEN}"}
 @pytest.fixture(scope="module")
 def host(tmp_path_factory):
     directory = tmp_path_factory.mktemp("api")
-    with served(InMemoryAgent(directory), directory) as found:
+    with short_directory() as short, served(InMemoryAgent(directory), short) as found:
         yield found
 
 
@@ -59,7 +60,7 @@ def over(host):
 
 
 @pytest.fixture
-def bounded(tmp_path):
+def bounded(tmp_path, short_path):
     """Servers with other limits, one after the other."""
     from contextlib import ExitStack
 
@@ -67,7 +68,7 @@ def bounded(tmp_path):
 
         def start(**limits):
             agent = InMemoryAgent(tmp_path)
-            return stack.enter_context(served(agent, tmp_path, limits=Limits(**limits)))
+            return stack.enter_context(served(agent, short_path, limits=Limits(**limits)))
 
         yield start
 
@@ -405,19 +406,19 @@ def test_the_socket_is_for_its_owner_only(host):
     assert stat.S_IMODE(host.socket.lstat().st_mode) == 0o600
 
 
-def test_the_socket_is_never_open_wider_whatever_the_umask(tmp_path):
+def test_the_socket_is_never_open_wider_whatever_the_umask(short_path):
     before = os.umask(0)
     try:
-        with unix_listener(tmp_path / "s") as listener:
-            assert stat.S_IMODE((tmp_path / "s").stat().st_mode) == 0o600
-            assert listener.getsockname() == str(tmp_path / "s")
+        with unix_listener(short_path / "s") as listener:
+            assert stat.S_IMODE((short_path / "s").stat().st_mode) == 0o600
+            assert listener.getsockname() == str(short_path / "s")
     finally:
         os.umask(before)
-    assert not (tmp_path / "s").exists()
+    assert not (short_path / "s").exists()
 
 
-def test_the_socket_of_a_dead_agent_is_taken_over_but_not_that_of_a_living_one(tmp_path):
-    path = tmp_path / "s"
+def test_the_socket_of_a_dead_agent_is_taken_over_but_not_that_of_a_living_one(short_path):
+    path = short_path / "s"
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
     with (
@@ -605,15 +606,15 @@ def test_a_quiet_stream_says_that_it_lives(bounded):
         assert [next(lines), next(lines)] == [": numalign events", ": still here"]
 
 
-def test_the_servers_stop_at_once_although_streams_are_open(tmp_path):
+def test_the_servers_stop_at_once_although_streams_are_open(tmp_path, short_path):
     agent = InMemoryAgent(tmp_path)
-    with served(agent, tmp_path) as host:
+    with served(agent, short_path) as host:
         connection = raw(host.socket)
         connection.sendall(b"GET /events HTTP/1.1\r\nhost: x\r\n\r\n")
         wait_for(lambda: agent.journal.subscriber_count)
         begin = time.monotonic()
     assert time.monotonic() - begin < 20, "it waited for the streams"
-    assert not (tmp_path / "agent.sock").exists() and not agent.journal.subscriber_count
+    assert not host.socket.exists() and not agent.journal.subscriber_count
     with connection:
         while part := connection.recv(4096):
             end = part

@@ -1,6 +1,7 @@
 """The extender over TLS, with real sockets and certificates."""
 
 import asyncio
+import shutil
 import ssl
 import subprocess
 
@@ -11,12 +12,14 @@ from tests.web.test_extender import asked, scheduler
 from numalign.core.errors import ConfigError
 from numalign.web import extender
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.e2e_quick]
 
 
 @pytest.fixture
 def certificates(tmp_path):
     """One key and certificate that signs itself, for both sides."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs the openssl program, to make a certificate")
     key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
     command += ["-keyout", str(key), "-out", str(certificate), "-subj", "/CN=localhost"]

@@ -21,7 +21,7 @@ from numalign.core.pod import Qos
 from numalign.core.values.sets import CpuSet, NodeSet
 
 # Real processes, sockets and time: run by make e2e.
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.e2e_quick]
 
 HOST_CPUS = CpuSet.of(os.sched_getaffinity(0))
 FIRST = CpuSet(HOST_CPUS.mask & -HOST_CPUS.mask)

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import grpc
 import pytest
-from tests.adapters.grpc.plugin_peers import run, short_directory
+from tests.adapters.grpc.plugin_peers import run
+from tests.sockets import short_directory
 
 from numalign.adapters.cgroups.tree import CgroupTree, Placing
 from numalign.adapters.cri import client as cri_client
 from numalign.adapters.cri.client import CriClient, Deadlines
 from numalign.adapters.cri.groups import PodGroups
 from numalign.adapters.cri.runtime import CriRuntime, Order
+from numalign.adapters.processes.values import Running
 from numalign.core.errors import ConfigError, PeerError, PostponedError
 from numalign.core.kubelet.cgroup_limits import Limits
 from numalign.core.pod import Qos
@@ -70,9 +72,11 @@ async def served(**answers):
             await server.stop(None)
 
 
-def runtime_on(client):
+def runtime_on(client, **more):
     groups = PodGroups(CgroupTree([], "numalign-none"), [])
-    return CriRuntime(client, "fake", groups, "me", log_path=lambda u, c: Path("/nowhere") / u / c)
+    return CriRuntime(
+        client, "fake", groups, "me", log_path=lambda u, c: Path("/nowhere") / u / c, **more
+    )
 
 
 def order():
@@ -260,5 +264,56 @@ def test_a_container_in_limbo_is_ended_and_told():
         async with served(**answers) as (client, _):
             [ended] = await runtime_on(client).adopt()
             assert ended.code == 137
+
+    run(work())
+
+
+# Found in the middle of a start.
+
+
+def starting(states):
+    """A runtime whose one container is being started; each refusal brings it a state further."""
+
+    async def containers(_request):
+        return listed(states[0])
+
+    async def status(_request):
+        return report(states[0])
+
+    async def remove(_request):
+        if states[0] is pb.CONTAINER_CREATED:
+            if len(states) > 1:
+                states.pop(0)
+            raise RuntimeError("container is in starting state, can't be removed")
+        return b""
+
+    return served(
+        RuntimeService_ListContainers=containers,
+        RuntimeService_ContainerStatus=status,
+        RuntimeService_RemoveContainer=remove,
+    )
+
+
+def removals(handler):
+    return sum(name == "RemoveContainer" for name, _ in handler.asked)
+
+
+def test_a_container_that_is_still_being_started_is_adopted_once_it_runs():
+    async def work():
+        states = [pb.CONTAINER_CREATED] * 3 + [pb.CONTAINER_RUNNING]
+        async with starting(states) as (client, handler):
+            [found] = await runtime_on(client).adopt()
+            assert (found.pod_uid, found.container) == ("u", "c")
+            assert isinstance(found, Running)
+            assert removals(handler) == 3, "one that runs is not removed"
+
+    run(work())
+
+
+def test_a_start_that_never_ends_keeps_no_agent_from_starting():
+    async def work():
+        async with starting([pb.CONTAINER_CREATED]) as (client, handler):
+            assert await runtime_on(client, settle_seconds=0.3).adopt() == []
+            assert removals(handler) > 1
 
     run(work())

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import grpc
 import grpc.aio
+from tests.sockets import short_directory
 
 from numalign.adapters.grpc.device_plugins import DevicePlugins
 from numalign.adapters.grpc.plugin_endpoint import Limits
@@ -26,14 +25,6 @@ LIMITS = Limits(
     prestart_seconds=0.5,
 )  # fmt: skip
 RESOURCE = "vendor.com/gpu"
-
-
-@contextmanager
-def short_directory() -> Iterator[Path]:
-    """A directory whose path leaves room for the names of sockets."""
-    base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="na", dir=base) as name:
-        yield Path(name)
 
 
 def device(name: str, *nodes: int, health: str = "Healthy", topology: bool = True) -> pb.Device:

@@ -21,9 +21,9 @@ from tests.adapters.grpc.plugin_peers import (
     device_list,
     register,
     run,
-    short_directory,
     stage,
 )
+from tests.sockets import short_directory
 
 from numalign.adapters.grpc.device_plugins import DevicePlugins
 from numalign.core.errors import ConfigError, PeerError
@@ -40,7 +40,7 @@ from numalign.wire.grpc import device_plugin as wire
 from numalign.wire.grpc._generated import deviceplugin_v1beta1_pb2 as pb
 
 # Real processes, sockets and time: run by make e2e.
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.e2e_quick]
 
 OPTIONS = pb.DevicePluginOptions(pre_start_required=True, get_preferred_allocation_available=True)
 

@@ -28,7 +28,7 @@ from numalign.core.kubelet.devices.plugin_events import PluginFault, PluginGone,
 from numalign.wire.grpc._generated import deviceplugin_v1beta1_pb2 as pb
 
 # Real processes, sockets and time: run by make e2e.
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.e2e_quick]
 
 OPTIONS = pb.DevicePluginOptions(pre_start_required=True, get_preferred_allocation_available=True)
 DEADLINE = "rpc error: code = DeadlineExceeded desc = context deadline exceeded"

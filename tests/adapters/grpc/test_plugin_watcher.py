@@ -29,7 +29,7 @@ from numalign.core.kubelet.devices.plugin_events import (
 from numalign.wire.grpc._generated.pluginregistration_v1_pb2 import PluginInfo
 
 # Real processes, sockets and time: run by make e2e.
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.e2e_quick]
 
 
 def info(kind: str = "DevicePlugin", name: str = RESOURCE, version: str = "v1beta1") -> PluginInfo:

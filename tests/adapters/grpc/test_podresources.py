@@ -12,7 +12,8 @@ from pathlib import Path
 import grpc
 import grpc.aio
 import pytest
-from tests.adapters.grpc.plugin_peers import run, short_directory
+from tests.adapters.grpc.plugin_peers import run
+from tests.sockets import short_directory
 
 from numalign.adapters.grpc import unix as unix_grpc
 from numalign.adapters.grpc.podresources import Call, PodResources
@@ -22,7 +23,7 @@ from numalign.wire.grpc._generated import podresources_v1_pb2 as v1
 from numalign.wire.grpc._generated import podresources_v1alpha1_pb2 as v1alpha1
 
 # Real processes, sockets and time: run by make e2e.
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.e2e_quick]
 
 POD = PodView("db", "default", apps=(ContainerView("db", (2, 3)),))
 VIEW = View((POD,), Allocatable((1, 2, 3)), (PodView("old", "default"),))

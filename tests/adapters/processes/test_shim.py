@@ -20,7 +20,7 @@ import pytest
 from numalign.adapters.processes import shim
 
 # Real processes, sockets and time: run by make e2e.
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.e2e_quick]
 
 LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z (stdout|stderr) ([FP]) (.*)")
 

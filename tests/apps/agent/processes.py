@@ -7,11 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import httpx
+from tests.sockets import make_short_directory
 
 from numalign.adapters.cgroups.tree import CgroupTree
 from numalign.adapters.local.paths import cgroup_parent
@@ -25,8 +25,7 @@ class AgentProcess:
     wait_seconds = WAIT_SECONDS
 
     def __init__(self, *, config=None, arguments=()):
-        # Unix socket paths are short, so the directory is not below pytest's.
-        self.root = Path(tempfile.mkdtemp(prefix="na-"))
+        self.root = make_short_directory("na-")
         self.state = self.root / "s"
         self.pods = self.root / "pods"
         self.pods.mkdir()

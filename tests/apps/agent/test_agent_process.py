@@ -9,7 +9,7 @@ import pytest
 from tests.apps.agent.processes import AgentProcess, allowed_cpus, manifest
 
 # Real processes, sockets and time: run by make e2e.
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.e2e_quick]
 
 TWO_CPUS = pytest.mark.skipif(
     len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs, one to reserve and one to give"

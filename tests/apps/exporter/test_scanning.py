@@ -13,9 +13,9 @@ from numalign.core.settings import Version
 
 
 @pytest.fixture
-def host(tmp_path):
+def host(short_path):
     """A host that answers."""
-    found = ServedHost(HostPlan("w1", "1s:2n:4c:1t,mem=8Gi", "restricted"), tmp_path)
+    found = ServedHost(HostPlan("w1", "1s:2n:4c:1t,mem=8Gi", "restricted"), short_path)
     with found.served():
         yield found
 

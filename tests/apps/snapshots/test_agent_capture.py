@@ -178,8 +178,8 @@ def test_the_same_state_gives_the_same_bytes():
     assert one == two
 
 
-def test_the_api_gives_the_bundle(tmp_path):
-    with served(InMemoryAgent(tmp_path), tmp_path) as host:
+def test_the_api_gives_the_bundle(tmp_path, short_path):
+    with served(InMemoryAgent(tmp_path), short_path) as host:
         with over(host) as client:
             assert client.post("/pods", json=manifest("web", gpus=1)).status_code == 201
         for url in (f"unix://{host.socket}", host.tcp):
@@ -207,6 +207,7 @@ def numalign(*args, **more):
 
 
 @pytest.mark.e2e
+@pytest.mark.e2e_quick
 def test_a_running_agent_can_be_captured_and_asked(tmp_path):
     with AgentProcess(arguments=["--runtime", "none", "--machine", "epyc-2s-nps4"]) as agent:
         body = (

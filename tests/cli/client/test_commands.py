@@ -21,8 +21,8 @@ from numalign.wire.pods.manifests import load_all
 
 
 @pytest.fixture
-def host(tmp_path, monkeypatch):
-    with served(InMemoryAgent(tmp_path), tmp_path) as found:
+def host(tmp_path, short_path, monkeypatch):
+    with served(InMemoryAgent(tmp_path), short_path) as found:
         monkeypatch.setenv("NUMALIGN_SOCKET", str(found.socket))
         monkeypatch.setenv("COLUMNS", "120")
         yield found
@@ -73,12 +73,12 @@ def test_without_an_agent_each_command_says_so_and_fails(args, tmp_path, capsys)
     assert shown.err.count("\n") == 1
 
 
-def test_a_dead_socket_and_a_closed_port_are_no_agents(tmp_path, capsys):
+def test_a_dead_socket_and_a_closed_port_are_no_agents(short_path, capsys):
     import socket
 
     with socket.socket(socket.AF_UNIX) as dead:
-        dead.bind(str(tmp_path / "dead"))
-    assert main(["get", "pods", "--socket", str(tmp_path / "dead")]) == 1
+        dead.bind(str(short_path / "dead"))
+    assert main(["get", "pods", "--socket", str(short_path / "dead")]) == 1
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     assert main(["get", "pods", "--server", f"http://127.0.0.1:{port}"]) == 1
@@ -306,8 +306,8 @@ def test_describe_asks_for_a_namespace_where_names_are_ambiguous(run, write):
 
 
 def test_the_trace_reads_as_the_core_writes_it(host, run, filled):
-    for decision in host.agent._decided:
-        assert lines_of(as_data(decision["trace"])) == as_lines(decision["trace"])
+    for decision in host.agent.recent:
+        assert lines_of(as_data(decision.note.trace)) == as_lines(decision.note.trace)
 
 
 def test_logs_prints_what_the_container_wrote(host, filled, capfdbinary):

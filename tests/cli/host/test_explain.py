@@ -149,6 +149,7 @@ def test_advice_as_json_has_every_trial(ask):
 
 
 @pytest.mark.e2e
+@pytest.mark.e2e_quick
 def test_ctrl_c_shows_what_was_found_so_far(tmp_path):
     """A workload of many pods takes a while; the first Ctrl-C ends the search, not the answer."""
     path = tmp_path / "pods.json"

@@ -186,7 +186,7 @@ def _checked_part(part):
 def main(parts=64):
     """Checks all of them, on all CPUs; 1 if anything is wrong."""
     counts, faults = Counter(), []
-    with multiprocessing.Pool(os.cpu_count()) as pool:
+    with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
         every = [(i, parts) for i in range(parts)]
         for done, (some, wrong) in enumerate(pool.imap_unordered(_checked_part, every), start=1):
             counts += some

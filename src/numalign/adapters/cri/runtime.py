@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
@@ -46,6 +47,8 @@ LOST_CODE: Final = 137  # nobody is left who knows how it ended: as after a kill
 OOM_KILLED: Final = "OOMKilled"  # the runtimes' reason
 STARTS_MAX: Final = 8  # at the same time
 MOVES_MAX: Final = 16
+SETTLE_SECONDS_MAX: Final = 30.0  # for a start that nobody waits for any more
+SETTLE_PAUSE_SECONDS: Final = 0.1
 
 Key = tuple[str, str]  # pod uid, container
 
@@ -94,12 +97,14 @@ class CriRuntime:
         *,
         log_path: Callable[[str, str], Path],
         notes: tuple[str, ...] = (),
+        settle_seconds: float = SETTLE_SECONDS_MAX,
     ) -> None:
         self.client = client
         self.name = name
         self.groups = groups
         self.notes = notes
         self._log_path = log_path
+        self._settle_seconds = settle_seconds
         self._labels = {OWNER: owner}
         self._known: dict[Key, _Known] = {}
         self._exits: asyncio.Queue[Exited] = asyncio.Queue()
@@ -207,7 +212,30 @@ class CriRuntime:
     async def _cleared(self, labels: Mapping[str, str]) -> None:
         """Removes containers of earlier attempts, and what a start that timed out left behind."""
         for listed in await self.client.containers(labels):
-            await self.client.remove(listed.id)
+            if await self._settled(listed) is not None:
+                await self.client.remove(listed.id)
+
+    async def _settled(self, one: Listed) -> Listed | None:
+        """Removes a container whose start was cut short; gives it back if it runs after all.
+
+        A runtime goes on with a start although its caller has died, calls the container created
+        meanwhile and refuses to remove it. What comes of the start is then waited for.
+        """
+        deadline = time.monotonic() + self._settle_seconds
+        while one.status is RunStatus.CREATED:
+            try:
+                await self.client.remove(one.id)
+            except PeerError:
+                report = await self.client.report(one.id)
+                if report and report.status is RunStatus.CREATED and time.monotonic() > deadline:
+                    raise
+            else:
+                return None
+            if report is None:
+                return None
+            one = replace(one, status=report.status)
+            await asyncio.sleep(SETTLE_PAUSE_SECONDS)
+        return one
 
     async def _undone(self, key: Key, known: _Known) -> None:
         """Removes a container that could not be started."""
@@ -355,9 +383,9 @@ class CriRuntime:
         """Finds everything again that was started before, running or ended meanwhile."""
         found: dict[Key, Running | Exited] = {}
         newest: dict[Key, Listed] = {}
-        for one in sorted(await self.client.containers(self._labels), key=lambda c: c.attempt):
-            if one.status is RunStatus.CREATED:
-                await self.client.remove(one.id)  # the start was not finished
+        listed = sorted(await self.client.containers(self._labels), key=lambda c: c.attempt)
+        for one in await asyncio.gather(*map(self._settled_or_left, listed)):
+            if one is None:
                 continue
             earlier = newest.get((one.uid, one.name))
             if earlier is not None:
@@ -366,6 +394,17 @@ class CriRuntime:
         for key, one in newest.items():
             found[key] = await self._adopted(key, one)
         return list(found.values())
+
+    async def _settled_or_left(self, one: Listed) -> Listed | None:
+        """As ``_settled``; what cannot be removed is left for the next start, which needs it gone.
+
+        One container in limbo must not keep the agent from looking after all others.
+        """
+        try:
+            return await self._settled(one)
+        except PeerError as error:
+            log.warning("container_not_removed", id=one.id, error=str(error))
+            return None
 
     async def _adopted(self, key: Key, one: Listed) -> Running | Exited:
         report = await self._final(one.id)

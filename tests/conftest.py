@@ -1,0 +1,16 @@
+"""What all tests share: the watchdog, and a place for sockets."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.sockets import short_directory
+
+pytest_plugins = ["tests.watchdog"]
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """As ``tmp_path``, with a path that is short enough for sockets."""
+    with short_directory() as directory:
+        yield directory
