@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +17,6 @@ from typing import Any, Final
 import typer
 
 from numalign.apps.render.text import Line, Tone, plain
-from numalign.cli.settings import Settings
 from numalign.core.errors import ConfigError
 
 WIDTH_OF_PIPES: Final = 100
@@ -30,6 +30,14 @@ _CODES: Final = {
     Tone.WARNING: "1;33",
 }
 _ASCII: Final = str.maketrans({"├": "|", "└": "`", "│": "|", "─": "-", "…": "~"})
+
+
+@dataclass(slots=True)
+class Settings:
+    """What -v and --no-color have set so far, wherever on the command line they stand."""
+
+    verbosity: int = 0
+    no_color: bool = False
 
 
 class Output:
@@ -69,8 +77,8 @@ class Output:
         sys.stdout.write(text)
         sys.stdout.flush()
 
-    def data(self, wanted: str, value: object) -> None:
-        """Show plain values as json or yaml."""
+    def data(self, wanted: str, value: object, *, again: bool = False) -> None:
+        """Show plain values as json or yaml; ``again`` marks one that follows another."""
         if wanted == "json":
             import json  # noqa: PLC0415 - not for people
 
@@ -78,7 +86,8 @@ class Output:
         else:
             import yaml  # noqa: PLC0415 - not for people
 
-            self.text(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=self.width))
+            text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=self.width)
+            self.text(f"---\n{text}" if again else text)
 
     def binary(self, content: bytes, what: str) -> None:
         """Write bytes to a pipe; a terminal would not know what to do with them."""
