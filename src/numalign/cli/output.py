@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import typer
 
+from numalign.adapters.local.files import reason_of, replace_file
 from numalign.apps.render.text import Line, Tone, plain
 from numalign.core.errors import ConfigError
 
@@ -101,28 +102,18 @@ class Output:
 
     def file(self, path: Path, content: bytes) -> None:
         """Write a file, and say so when asked to."""
-        try:
-            path.write_bytes(content)
-        except OSError as exc:
-            reason = exc.strerror or type(exc).__name__
-            raise ConfigError(f"{path}: cannot write the file: {reason}.") from exc
+        self._written(path, lambda: path.write_bytes(content))
         self.debug(f"wrote {len(content)} bytes to {path}")
 
     def private_file(self, path: Path, content: bytes) -> None:
         """Write a file that only its owner may read, whole or not at all."""
-        part = path.with_name(f".{path.name}.part")
+        self._written(path, lambda: replace_file(path, content))
+
+    def _written(self, path: Path, write: Callable[[], object]) -> None:
         try:
-            part.unlink(missing_ok=True)
-            handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(path)
+            write()
         except OSError as exc:
-            part.unlink(missing_ok=True)
-            reason = exc.strerror or type(exc).__name__
-            raise ConfigError(f"{path}: cannot write the file: {reason}.") from exc
+            raise ConfigError(f"{path}: cannot write the file: {reason_of(exc)}.") from exc
 
     def debug(self, text: str) -> None:
         """Say something on stderr with -v."""

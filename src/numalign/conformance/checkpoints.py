@@ -21,15 +21,9 @@ from numalign.core.kubelet.state import CpuState, MemoryState
 from numalign.core.settings import Settings, Version
 from numalign.core.values.quantity import Quantity
 from numalign.core.values.sets import CpuSet, format_list
-from numalign.wire.checkpoints import (
-    cpu as cpu_checkpoint,
-)
-from numalign.wire.checkpoints import (
-    devices as device_checkpoint,
-)
-from numalign.wire.checkpoints import (
-    memory as memory_checkpoint,
-)
+from numalign.wire.checkpoints import cpu as cpu_checkpoint
+from numalign.wire.checkpoints import devices as device_checkpoint
+from numalign.wire.checkpoints import memory as memory_checkpoint
 from numalign.wire.go import dump
 
 _POD_LEVEL: Final = "PodLevelResourceManagers"

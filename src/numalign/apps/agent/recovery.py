@@ -7,14 +7,7 @@ from dataclasses import dataclass, replace
 
 from numalign.apps.agent import lifecycle
 from numalign.apps.agent.events import ContainerExited, Effect, Note, Save, StopContainer
-from numalign.apps.agent.model import (
-    AgentPod,
-    AgentSetup,
-    AgentState,
-    Phase,
-    RunState,
-    waiting,
-)
+from numalign.apps.agent.model import AgentPod, AgentSetup, AgentState, Phase, RunState, waiting
 from numalign.core.kubelet import host
 from numalign.core.kubelet.admission.admission import admit
 from numalign.core.kubelet.admission.verdict import refusal

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from numalign.adapters.local.small_files import read_small
+from numalign.adapters.local.files import read_small
 from numalign.adapters.sources import discovery
 from numalign.apps.snapshots.inputs import Evidence, Loaded
 from numalign.apps.snapshots.loading import loaded

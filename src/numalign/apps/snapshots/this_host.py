@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from numalign import __version__
 from numalign.adapters.local import kubelet_process
-from numalign.adapters.local.small_files import read_small
+from numalign.adapters.local.files import read_small
 from numalign.adapters.sources.filetree import DirTree
 from numalign.adapters.sources.recording_tree import RecordingTree
 from numalign.adapters.sources.sysfs.sysfs import read_machine
