@@ -26,7 +26,7 @@ from numalign.wire import yaml as plain_yaml
 from numalign.wire.bundle import About, Bundle
 from numalign.wire.checkpoints import cpu as cpu_checkpoint
 from numalign.wire.kubelet import flags as kubelet_flags
-from numalign.wire.kubelet.document import reduced
+from numalign.wire.kubelet.config import reduced
 from numalign.wire.pods.running import running_pods
 
 if TYPE_CHECKING:
