@@ -68,7 +68,6 @@ def test_help_is_quick_because_it_loads_next_to_nothing():
         "numalign.cli",
         "numalign.cli.commands",
         "numalign.cli.main",
-        "numalign.cli.root_help",
     }
 
 

@@ -17,7 +17,7 @@ from numalign.core.pod import Pod
 from numalign.core.views.podresources import snapshot
 from numalign.wire.checkpoints import devices as device_checkpoint
 from numalign.wire.checkpoints import state_files
-from numalign.wire.kubelet.document import document_of
+from numalign.wire.kubelet.config import document_of
 
 
 class ServedHost:

@@ -15,7 +15,7 @@ from tests.cluster.served_host import ServedHost
 from tests.packaging.manifests import NAMESPACE
 
 from numalign.core.values.sets import CpuSet
-from numalign.wire.kubelet.document import document_of
+from numalign.wire.kubelet.config import document_of
 from numalign.wire.kubernetes import nrt
 from numalign.wire.kubernetes.known_pods import known_pod
 

@@ -24,18 +24,10 @@ from tests.twin.kubelet import HOST_NAME
 from tests.twin.sequences import GPU
 
 from numalign.core.values.sets import CpuSet
-from numalign.wire.checkpoints import (
-    cpu as cpu_checkpoint,
-)
-from numalign.wire.checkpoints import (
-    device_holdings,
-)
-from numalign.wire.checkpoints import (
-    devices as device_checkpoint,
-)
-from numalign.wire.checkpoints import (
-    memory as memory_checkpoint,
-)
+from numalign.wire.checkpoints import cpu as cpu_checkpoint
+from numalign.wire.checkpoints import devices as device_checkpoint
+from numalign.wire.checkpoints import memory as memory_checkpoint
+from numalign.wire.checkpoints import state_files
 from numalign.wire.kubernetes import crd, nrt
 
 pytestmark = pytest.mark.e2e_numa
@@ -188,7 +180,7 @@ def published_equals_state(plane, worker) -> None:
             files["memory_manager_state"].encode(), placement.settings
         )
         devices = device_checkpoint.decode(files["kubelet_internal_checkpoint"].encode())
-        held = device_holdings.saved_of(devices).entries
+        held = state_files.saved_devices(devices).entries
         published = {
             (pod.uid, part.name): (
                 part.cpus,

@@ -12,18 +12,10 @@ from typing import Any, Final
 from numalign.cli.main import main
 from numalign.core.settings import Settings
 from numalign.core.values.sets import format_list
-from numalign.wire.checkpoints import (
-    cpu as cpu_checkpoint,
-)
-from numalign.wire.checkpoints import (
-    device_holdings,
-)
-from numalign.wire.checkpoints import (
-    devices as device_checkpoint,
-)
-from numalign.wire.checkpoints import (
-    memory as memory_checkpoint,
-)
+from numalign.wire.checkpoints import cpu as cpu_checkpoint
+from numalign.wire.checkpoints import devices as device_checkpoint
+from numalign.wire.checkpoints import memory as memory_checkpoint
+from numalign.wire.checkpoints import state_files
 
 REJECTED: Final = "Pod was rejected: "
 
@@ -57,7 +49,7 @@ def mispredictions(
     cpu = cpu_checkpoint.decode(result[cpu_checkpoint.FILE_NAME].encode(), settings)
     memory = memory_checkpoint.decode(result[memory_checkpoint.FILE_NAME].encode(), settings)
     file = device_checkpoint.decode(result[device_checkpoint.FILE_NAME].encode())
-    held = device_holdings.saved_of(file).entries.get(uid, {})
+    held = state_files.saved_devices(file).entries.get(uid, {})
     for container in answer["containers"]:
         name = container["name"]
         cpus = cpu.entries.get(uid, {}).get(name)

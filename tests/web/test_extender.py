@@ -10,12 +10,7 @@ from tests.apps.scheduler.test_step import pod
 
 from numalign.adapters.kubernetes.api_server import ApiServer
 from numalign.apps.scheduler.driver import DriverOptions, Scheduler
-from numalign.apps.scheduler.events import (
-    HostsListed,
-    PodSeen,
-    PodsListed,
-    TopologiesListed,
-)
+from numalign.apps.scheduler.events import HostsListed, PodSeen, PodsListed, TopologiesListed
 from numalign.apps.scheduler.model import State
 from numalign.core.cluster.publish.zones import HostTopology
 from numalign.core.cluster.scheduling.constraints import HostFacts

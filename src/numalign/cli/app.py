@@ -17,10 +17,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from numalign.cli.commands import GROUPS, Entry
+from numalign.cli.commands import GROUPS, Entry, root_help
 from numalign.cli.main import COMPLETE_VARIABLE, OK, PROGRAM, USAGE, one_line, program
-from numalign.cli.root_help import root_help
-from numalign.cli.settings import Settings
+from numalign.cli.options import optional
+from numalign.cli.output import Settings
 
 _CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 
@@ -42,9 +42,10 @@ def invoke(args: Sequence[str], settings: Settings) -> int:
     return result if isinstance(result, int) else OK
 
 
-def new_app() -> typer.Typer:
+def new_app(cls: type[TyperGroup] | None = None) -> typer.Typer:
     """An empty app for the module of a command."""
     return typer.Typer(
+        cls=cls,
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
@@ -62,13 +63,7 @@ def examples(*lines: str) -> str:
 
 def root_command() -> Any:  # noqa: ANN401 - typer's own base class is private
     """The command that holds all others."""
-    app = typer.Typer(
-        cls=_Root,
-        add_completion=False,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        context_settings=dict(_CONTEXT),
-    )
+    app = new_app(cls=_Root)
     app.callback()(_root)
     return get_command(app)
 
@@ -150,13 +145,12 @@ _NoColor = Annotated[
 ]
 _Verbose = Annotated[
     int,
-    typer.Option(
+    optional(
         "-v",
         "--verbose",
         count=True,
         callback=_verbose,
         expose_value=False,
-        show_default=False,
         help="Say more on stderr; for a bug, where it happened. Repeat for yet more.",
     ),
 ]

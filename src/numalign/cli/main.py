@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Final
 
-    from numalign.cli.settings import Settings
+    from numalign.cli.output import Settings
 
 OK: Final = 0
 FAILED: Final = 1
@@ -78,14 +78,14 @@ def _at_once(args: Sequence[str]) -> int | None:
         return OK
     if asked not in ("nothing", "-h", "--help"):
         return None
-    from numalign.cli.root_help import root_help
+    from numalign.cli.commands import root_help
 
     print(root_help())
     return OK if args else USAGE
 
 
 def _guarded(args: Sequence[str]) -> int:
-    from numalign.cli.settings import Settings
+    from numalign.cli.output import Settings
     from numalign.core.errors import NumalignError
 
     settings = Settings()

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from numalign.adapters.local.files import read_bounded, reason_of
 from numalign.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -44,14 +45,16 @@ def read_workloads(places: list[str]) -> list[PodRecord]:
 def texts(place: str) -> list[tuple[str, bytes]]:
     """The content of a file, of the manifests in a directory, or of stdin, each with its name."""
     if place == "-":
-        return [("stdin", _bounded("stdin", sys.stdin.buffer.read(FILE_BYTES_MAX + 1)))]
+        data = sys.stdin.buffer.read(FILE_BYTES_MAX + 1)
+        if len(data) > FILE_BYTES_MAX:
+            raise ConfigError(f"stdin: found more than {FILE_BYTES_MAX} bytes.")
+        return [("stdin", data)]
     path = Path(place)
     try:
         files = _files(path) if path.is_dir() else [path]
-        return [(str(file), _content(file)) for file in files]
+        return [(str(file), read_bounded(file, FILE_BYTES_MAX)) for file in files]
     except OSError as exc:
-        reason = exc.strerror or type(exc).__name__
-        raise ConfigError(f"{exc.filename or place}: cannot read it: {reason}.") from exc
+        raise ConfigError(f"{exc.filename or place}: cannot read it: {reason_of(exc)}.") from exc
 
 
 def _files(directory: Path) -> list[Path]:
@@ -65,14 +68,3 @@ def _files(directory: Path) -> list[Path]:
     if len(found) > FILES_MAX:
         raise ConfigError(f"{directory}: found {len(found)} files, expected at most {FILES_MAX}.")
     return found
-
-
-def _content(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return _bounded(str(path), file.read(FILE_BYTES_MAX + 1))
-
-
-def _bounded(source: str, data: bytes) -> bytes:
-    if len(data) > FILE_BYTES_MAX:
-        raise ConfigError(f"{source}: found more than {FILE_BYTES_MAX} bytes.")
-    return data

@@ -8,15 +8,16 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
 import typer
 
+from numalign.adapters.local.files import reason_of, replace_file
 from numalign.apps.render.text import Line, Tone, plain
-from numalign.cli.settings import Settings
 from numalign.core.errors import ConfigError
 
 WIDTH_OF_PIPES: Final = 100
@@ -30,6 +31,14 @@ _CODES: Final = {
     Tone.WARNING: "1;33",
 }
 _ASCII: Final = str.maketrans({"├": "|", "└": "`", "│": "|", "─": "-", "…": "~"})
+
+
+@dataclass(slots=True)
+class Settings:
+    """What -v and --no-color have set so far, wherever on the command line they stand."""
+
+    verbosity: int = 0
+    no_color: bool = False
 
 
 class Output:
@@ -69,8 +78,8 @@ class Output:
         sys.stdout.write(text)
         sys.stdout.flush()
 
-    def data(self, wanted: str, value: object) -> None:
-        """Show plain values as json or yaml."""
+    def data(self, wanted: str, value: object, *, again: bool = False) -> None:
+        """Show plain values as json or yaml; ``again`` marks one that follows another."""
         if wanted == "json":
             import json  # noqa: PLC0415 - not for people
 
@@ -78,7 +87,8 @@ class Output:
         else:
             import yaml  # noqa: PLC0415 - not for people
 
-            self.text(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=self.width))
+            text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=self.width)
+            self.text(f"---\n{text}" if again else text)
 
     def binary(self, content: bytes, what: str) -> None:
         """Write bytes to a pipe; a terminal would not know what to do with them."""
@@ -92,28 +102,18 @@ class Output:
 
     def file(self, path: Path, content: bytes) -> None:
         """Write a file, and say so when asked to."""
-        try:
-            path.write_bytes(content)
-        except OSError as exc:
-            reason = exc.strerror or type(exc).__name__
-            raise ConfigError(f"{path}: cannot write the file: {reason}.") from exc
+        self._written(path, lambda: path.write_bytes(content))
         self.debug(f"wrote {len(content)} bytes to {path}")
 
     def private_file(self, path: Path, content: bytes) -> None:
         """Write a file that only its owner may read, whole or not at all."""
-        part = path.with_name(f".{path.name}.part")
+        self._written(path, lambda: replace_file(path, content))
+
+    def _written(self, path: Path, write: Callable[[], object]) -> None:
         try:
-            part.unlink(missing_ok=True)
-            handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(path)
+            write()
         except OSError as exc:
-            part.unlink(missing_ok=True)
-            reason = exc.strerror or type(exc).__name__
-            raise ConfigError(f"{path}: cannot write the file: {reason}.") from exc
+            raise ConfigError(f"{path}: cannot write the file: {reason_of(exc)}.") from exc
 
     def debug(self, text: str) -> None:
         """Say something on stderr with -v."""

@@ -7,6 +7,7 @@ sentences; an empty list means agreement.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Final
 
 from numalign.conformance.checkpoint_states import (
@@ -21,15 +22,9 @@ from numalign.core.kubelet.state import CpuState, MemoryState
 from numalign.core.settings import Settings, Version
 from numalign.core.values.quantity import Quantity
 from numalign.core.values.sets import CpuSet, format_list
-from numalign.wire.checkpoints import (
-    cpu as cpu_checkpoint,
-)
-from numalign.wire.checkpoints import (
-    devices as device_checkpoint,
-)
-from numalign.wire.checkpoints import (
-    memory as memory_checkpoint,
-)
+from numalign.wire.checkpoints import cpu as cpu_checkpoint
+from numalign.wire.checkpoints import devices as device_checkpoint
+from numalign.wire.checkpoints import memory as memory_checkpoint
 from numalign.wire.go import dump
 
 _POD_LEVEL: Final = "PodLevelResourceManagers"
@@ -82,15 +77,7 @@ def checkpoint_cpu(line: Json) -> list[str]:
     state = cpu_state(line["state"])
     gates = {_POD_LEVEL: line["version"] == "v3"}
     settings = Settings(version=Version.V1_36, cpu_policy=state.policy, gates=gates)
-    return [
-        *_checksum_differences(line["hash_input"], line["checksum"]),
-        *_file_differences(
-            line["file"],
-            cpu_checkpoint.encode(state, settings),
-            state,
-            lambda data: cpu_checkpoint.decode(data, settings),
-        ),
-    ]
+    return _written_and_read(line, cpu_checkpoint, settings, state, state)
 
 
 def checkpoint_cpu_v4(line: Json) -> list[str]:
@@ -104,16 +91,7 @@ def checkpoint_cpu_v4(line: Json) -> list[str]:
         state.pod_sets if settings.gate(_POD_LEVEL) else {},
         (state.baselines or state.entries) if settings.gate(_BASELINES) else {},
     )
-    return [
-        *_checksum_differences(line["checksum_hash_input"], line["checksum"]),
-        *_checksum_differences(line["data_checksum_hash_input"], line["data_checksum"]),
-        *_file_differences(
-            line["file"],
-            cpu_checkpoint.encode(state, settings),
-            loaded,
-            lambda data: cpu_checkpoint.decode(data, settings),
-        ),
-    ]
+    return _written_and_read(line, cpu_checkpoint, settings, state, loaded)
 
 
 def checkpoint_memory(line: Json) -> list[str]:
@@ -121,15 +99,7 @@ def checkpoint_memory(line: Json) -> list[str]:
     state = memory_state(line["state"])
     gates = {_POD_LEVEL: line["version"] == "v2"}
     settings = Settings(version=Version.V1_36, memory_policy=state.policy, gates=gates)
-    return [
-        *_checksum_differences(line["hash_input"], line["checksum"]),
-        *_file_differences(
-            line["file"],
-            memory_checkpoint.encode(state, settings),
-            state,
-            lambda data: memory_checkpoint.decode(data, settings),
-        ),
-    ]
+    return _written_and_read(line, memory_checkpoint, settings, state, state)
 
 
 def checkpoint_memory_v3(line: Json) -> list[str]:
@@ -138,16 +108,25 @@ def checkpoint_memory_v3(line: Json) -> list[str]:
     settings = Settings(version=Version.V1_37, memory_policy=state.policy, gates=line["gates"])
     pod_blocks = state.pod_blocks if settings.gate(_POD_LEVEL) else {}
     loaded = MemoryState(state.policy, state.machine, state.entries, pod_blocks)
-    return [
-        *_checksum_differences(line["checksum_hash_input"], line["checksum"]),
-        *_checksum_differences(line["data_checksum_hash_input"], line["data_checksum"]),
-        *_file_differences(
-            line["file"],
-            memory_checkpoint.encode(state, settings),
-            loaded,
-            lambda data: memory_checkpoint.decode(data, settings),
-        ),
-    ]
+    return _written_and_read(line, memory_checkpoint, settings, state, loaded)
+
+
+def _written_and_read(
+    line: Json, codec: ModuleType, settings: Settings, state: object, loaded: object
+) -> list[str]:
+    """What differs in the checksums of a line, in the file, and in what is loaded from it."""
+    found = []
+    for name in ("checksum", "data_checksum"):
+        # A line with one checksum calls its input by a shorter name.
+        text = line.get(f"{name}_hash_input", line.get("hash_input"))
+        if name in line:
+            found += _checksum_differences(text, line[name])
+    return found + _file_differences(
+        line["file"],
+        codec.encode(state, settings),
+        loaded,
+        lambda data: codec.decode(data, settings),
+    )
 
 
 def checkpoint_device(line: Json) -> list[str]:

@@ -34,18 +34,10 @@ from numalign.core.kubelet.state import Block, MemoryState
 from numalign.core.machine.kubelet_view import machine_info
 from numalign.core.pod import Pod, qos_class
 from numalign.core.settings import Version
-from numalign.wire.checkpoints import (
-    cpu as cpu_checkpoint,
-)
-from numalign.wire.checkpoints import (
-    device_holdings,
-)
-from numalign.wire.checkpoints import (
-    devices as device_checkpoint,
-)
-from numalign.wire.checkpoints import (
-    memory as memory_checkpoint,
-)
+from numalign.wire.checkpoints import cpu as cpu_checkpoint
+from numalign.wire.checkpoints import devices as device_checkpoint
+from numalign.wire.checkpoints import memory as memory_checkpoint
+from numalign.wire.checkpoints import state_files
 from numalign.wire.kubelet import config as kubelet_config
 from numalign.wire.kubelet.host_settings import host_settings
 from numalign.wire.pods import manifests as pods
@@ -333,7 +325,7 @@ def _saved_devices(result: Json) -> devices.SavedDevices | None:
     text = result.get(device_checkpoint.FILE_NAME)
     if not text:
         return None
-    return device_holdings.saved_of(device_checkpoint.decode(text.encode()))
+    return state_files.saved_devices(device_checkpoint.decode(text.encode()))
 
 
 def sorted_blocks(state: MemoryState) -> dict[str, dict[str, tuple[Block, ...]]]:

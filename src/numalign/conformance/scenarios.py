@@ -18,18 +18,7 @@ from numalign.core.kubelet.topology.hints import Hint
 from numalign.core.pod import Pod, qos_class
 from numalign.core.settings import Version
 from numalign.core.values.sets import bits, format_list
-from numalign.wire.checkpoints import (
-    cpu as cpu_checkpoint,
-)
-from numalign.wire.checkpoints import (
-    device_holdings,
-)
-from numalign.wire.checkpoints import (
-    devices as device_checkpoint,
-)
-from numalign.wire.checkpoints import (
-    memory as memory_checkpoint,
-)
+from numalign.wire.checkpoints import state_files
 
 Outcome = list[tuple[Pod, Decision]]
 
@@ -80,16 +69,9 @@ class Replay:
         """Builds the managers anew on what was saved and admits every active pod again."""
         pods = [self.state.pods[uid] for uid in self.order if uid in self.state.pods]
         files = {name: text.encode() for name, text in self.files().items()}
-        devices_file = files.get(device_checkpoint.FILE_NAME)
+        found = state_files.decoded(files, self.settings).checked()
         self.state = self._registered(
-            host.start(
-                self.host,
-                cpu=cpu_checkpoint.decode(files[cpu_checkpoint.FILE_NAME], self.settings),
-                memory=memory_checkpoint.decode(files[memory_checkpoint.FILE_NAME], self.settings),
-                saved_devices=None
-                if devices_file is None
-                else device_holdings.saved_of(device_checkpoint.decode(devices_file)),
-            )
+            host.start(self.host, cpu=found.cpu, memory=found.memory, saved_devices=found.devices)
         )
         # All of them are active while each is admitted again.
         self.state = replace(self.state, pods={pod.uid: pod for pod in pods})
@@ -97,14 +79,7 @@ class Replay:
 
     def files(self) -> dict[str, str]:
         """The state files as they are now, by name."""
-        saved = self.state.devices.saved
-        found = {
-            cpu_checkpoint.FILE_NAME: cpu_checkpoint.encode(self.state.cpu, self.settings),
-            memory_checkpoint.FILE_NAME: memory_checkpoint.encode(self.state.memory, self.settings),
-        }
-        if saved is not None:
-            content = device_holdings.checkpoint_of(saved)
-            found[device_checkpoint.FILE_NAME] = device_checkpoint.encode(content)
+        found = state_files.encoded(self.state, self.settings)
         return {name: data.decode() for name, data in found.items()}
 
     def set_health(self, change: Json) -> None:

@@ -1,7 +1,8 @@
 """State files are whole or not there, and a refusal of the disk is told."""
 
+import contextlib
+import resource
 import stat
-from pathlib import Path
 
 import pytest
 
@@ -53,19 +54,34 @@ def test_an_old_file_stays_when_the_new_one_cannot_be_written(tmp_path):
     assert files.write("a", b"new")
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which Linux has")
-def test_a_full_disk_is_told(tmp_path):
+@contextlib.contextmanager
+def file_sizes_limited_to(size):
+    """Whoever writes more into a file is refused, as by a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_disk_that_takes_no_more_is_told_and_nothing_half_is_left(tmp_path):
     files = directory(tmp_path)
-    (files.root / ".a.tmp").symlink_to("/dev/full")
-    with pytest.raises(PeerError, match="No space left on device"):
+    files.write("a", b"old")
+    with (
+        file_sizes_limited_to(4),
+        pytest.raises(PeerError, match="cannot write it: File too large"),
+    ):
         files.write("a", b"x" * 10)
+    assert [path.name for path in files.root.iterdir()] == ["a"]
+    assert (files.root / "a").read_bytes() == b"old"
 
 
 def test_a_huge_file_is_refused(tmp_path):
     files = directory(tmp_path)
     with (files.root / "a").open("wb") as stream:
         stream.truncate(FILE_BYTES_MAX + 1)
-    with pytest.raises(PeerError, match="expected a state file"):
+    with pytest.raises(PeerError, match="found more than"):
         files.read("a")
 
 

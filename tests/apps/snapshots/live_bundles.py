@@ -12,7 +12,7 @@ from numalign.core.settings import Version
 from numalign.core.views.podresources import Allocatable, DeviceUse, View
 from numalign.wire import bundle
 from numalign.wire.bundle import STATE_FILES, About, Bundle
-from numalign.wire.kubelet.document import reduced
+from numalign.wire.kubelet.config import reduced
 from numalign.wire.pods.manifests import load_all
 from numalign.wire.pods.records import PodRecord
 from numalign.wire.pods.running import reduced as reduced_pod

@@ -14,8 +14,7 @@ from tests.web.in_memory_agent import GPU, TOKEN, InMemoryAgent, manifest, serve
 from numalign.cli.client.agent_rows import PODS, age_text, pod_status
 from numalign.cli.client.get import _Found, _show
 from numalign.cli.main import main
-from numalign.cli.output import Output
-from numalign.cli.settings import Settings
+from numalign.cli.output import Output, Settings
 from numalign.core.views.trace import as_data, as_lines, lines_of
 from numalign.wire.pods.manifests import load_all
 

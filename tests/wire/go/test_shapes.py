@@ -6,19 +6,8 @@ import msgspec
 import pytest
 
 from numalign.core.errors import WireError
-from numalign.wire.go.shapes import (
-    INT,
-    UINT64,
-    Bytes,
-    Items,
-    Keyed,
-    Numbered,
-    Pointer,
-    Struct,
-    Text,
-    attempt,
-    read,
-)
+from numalign.wire.go.scalars import INT, UINT64, Bytes, Text
+from numalign.wire.go.shapes import Items, Keyed, Numbered, Pointer, Struct, attempt, read
 
 
 class Inner(msgspec.Struct):

@@ -8,8 +8,7 @@ import pytest
 from numalign.core.settings import ReservedMemory, Version
 from numalign.core.values.quantity import Quantity
 from numalign.wire.kubelet import config as kubelet_config
-from numalign.wire.kubelet.config import KubeletConfig
-from numalign.wire.kubelet.document import document_of, reduced
+from numalign.wire.kubelet.config import KubeletConfig, document_of, reduced
 
 FULL = KubeletConfig(
     cpu_policy="static",

@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from numalign.adapters.local.files import read_bounded
 from numalign.core.errors import WireError
 from numalign.wire.pods.manifests import load_all
 from numalign.wire.pods.records import PodRecord
@@ -91,10 +92,7 @@ class ManifestDirectory:
 
     def _read(self, name: str) -> list[Manifest]:
         path = self.root / name
-        with path.open("rb") as stream:
-            data = stream.read(FILE_BYTES_MAX + 1)
-        if len(data) > FILE_BYTES_MAX:
-            raise WireError(f"{path}: found more than {FILE_BYTES_MAX} bytes, expected a manifest")
+        data = read_bounded(path, FILE_BYTES_MAX)
         return [self._manifest(name, record) for record in load_all(data, source=str(path))]
 
     def _manifest(self, name: str, record: PodRecord) -> Manifest:

@@ -7,11 +7,13 @@ made to exhaust us, and is refused before it is in memory.
 from __future__ import annotations
 
 import bz2
+import errno
 import lzma
 import zlib
 from pathlib import Path
 from typing import Final, Protocol
 
+from numalign.adapters.local.files import read_bounded
 from numalign.core.errors import DiscoveryError
 
 PACKED_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -36,15 +38,13 @@ class _Unpacker(Protocol):
 def read_file(path: Path, source: str) -> bytes:
     """The bytes of a file; DiscoveryError where it is unreadable or too large."""
     try:
-        with path.open("rb") as file:
-            data = file.read(PACKED_BYTES_MAX + 1)
+        return read_bounded(path, PACKED_BYTES_MAX)
     except OSError as exc:
+        if exc.errno == errno.EFBIG:
+            raise _too_large(source, PACKED_BYTES_MAX) from exc
         raise DiscoveryError(
             source, f"an unreadable file ({exc.strerror})", "a readable one"
         ) from exc
-    if len(data) > PACKED_BYTES_MAX:
-        raise _too_large(source, PACKED_BYTES_MAX)
-    return data
 
 
 def unpacked(data: bytes, source: str) -> bytes:

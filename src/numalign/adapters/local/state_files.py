@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from numalign.adapters.local.files import flush_directory, read_bounded, reason_of, replace_file
 from numalign.core.errors import PeerError
 
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
-FILE_MODE: Final = 0o600
 DIRECTORY_MODE: Final = 0o700
 
 
@@ -39,16 +38,11 @@ class StateDirectory:
         """The content of a file, None if there is none."""
         path = self.root / name
         try:
-            with path.open("rb") as stream:
-                data = stream.read(FILE_BYTES_MAX + 1)
+            data = read_bounded(path, FILE_BYTES_MAX)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise _refused(path, error, "read it") from error
-        if len(data) > FILE_BYTES_MAX:
-            raise PeerError(
-                f"{path}: found more than {FILE_BYTES_MAX} bytes, expected a state file"
-            )
         self._written[name] = data
         return data
 
@@ -57,16 +51,8 @@ class StateDirectory:
         if self._written.get(name) == data:
             return False
         path = self.root / name
-        temporary = path.with_name(f".{path.name}.tmp")
         try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
-            try:
-                _write_all(descriptor, data)
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            temporary.rename(path)
-            _sync(path.parent)
+            replace_file(path, data)
         except OSError as error:
             self._written.pop(name, None)
             raise _refused(path, error, "write it") from error
@@ -78,29 +64,15 @@ class StateDirectory:
         path = self.root / name
         try:
             path.unlink(missing_ok=True)
-            _sync(path.parent)
+            flush_directory(path.parent)
         except OSError as error:
             raise _refused(path, error, "remove it") from error
         self._written.pop(name, None)
 
 
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
 def _refused(path: Path, error: OSError, what: str) -> PeerError:
     return PeerError(
-        f"{path}: cannot {what}: {error.strerror or error}. "
+        f"{path}: cannot {what}: {reason_of(error)}. "
         "Check that the disk has room and that the directory is writable.",
         retry=True,
     )

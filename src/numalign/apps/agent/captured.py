@@ -11,7 +11,7 @@ from numalign.core.machine.machine import Machine
 from numalign.wire import bundle
 from numalign.wire.bundle import About, Bundle, DeviceRecord
 from numalign.wire.checkpoints import state_files
-from numalign.wire.kubelet.document import document_of
+from numalign.wire.kubelet.config import document_of
 from numalign.wire.machine.machine_yaml import to_json
 from numalign.wire.pods.records import PodRecord
 from numalign.wire.pods.running import reduced

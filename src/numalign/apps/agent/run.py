@@ -19,6 +19,7 @@ from numalign.adapters.grpc.device_plugins import DevicePlugins
 from numalign.adapters.grpc.plugin_watcher import PluginWatcher
 from numalign.adapters.grpc.podresources import PodResources
 from numalign.adapters.local import paths
+from numalign.adapters.local.files import read_bounded
 from numalign.adapters.local.manifests import ManifestDirectory
 from numalign.adapters.local.state_files import StateDirectory
 from numalign.adapters.processes.runtime import Exited, ProcessRuntime
@@ -59,18 +60,8 @@ from numalign.core.kubelet.state import CpuState, MemoryState
 from numalign.core.machine.kubelet_view import machine_info
 from numalign.core.machine.machine import Machine
 from numalign.core.views.podresources import snapshot
-from numalign.wire.checkpoints import (
-    cpu as cpu_checkpoint,
-)
-from numalign.wire.checkpoints import (
-    device_holdings,
-)
-from numalign.wire.checkpoints import (
-    devices as device_checkpoint,
-)
-from numalign.wire.checkpoints import (
-    memory as memory_checkpoint,
-)
+from numalign.wire.checkpoints import devices as device_checkpoint
+from numalign.wire.checkpoints import state_files
 from numalign.wire.grpc import device_plugin
 from numalign.wire.kubelet.config import KubeletConfig
 from numalign.wire.kubelet.host_settings import default_config, host_settings
@@ -120,13 +111,9 @@ def read_config(path: Path | None) -> AgentConfig:
 
 def _bytes(path: Path) -> bytes:
     try:
-        with path.open("rb") as stream:
-            data = stream.read(CONFIG_BYTES_MAX + 1)
+        return read_bounded(path, CONFIG_BYTES_MAX)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    if len(data) > CONFIG_BYTES_MAX:
-        raise ConfigError(f"{path}: found more than {CONFIG_BYTES_MAX} bytes")
-    return data
 
 
 def setup_of(config: AgentConfig, machine: Machine) -> tuple[AgentSetup, KubeletConfig]:
@@ -266,29 +253,22 @@ class _Restored(TypedDict):
 
 def restored(files: StateDirectory, setup: AgentSetup) -> _Restored:
     """What the state files say; CorruptCheckpointError with the kubelet's words if they are bad."""
-    settings = setup.host.settings
-    cpu = files.read(cpu_checkpoint.FILE_NAME)
-    memory = files.read(memory_checkpoint.FILE_NAME)
-    held = files.read(device_checkpoint.PLACE)
-    pods = files.read(saved.FILE_NAME)
     root = files.root
-    found: _Restored = {"cpu": None, "memory": None, "saved_devices": None, "pods": {}}
-    if cpu is not None:
-        path = str(root / cpu_checkpoint.FILE_NAME)
-        found["cpu"] = cpu_checkpoint.decode(cpu, settings, path=path)
-    if memory is not None:
-        path = str(root / memory_checkpoint.FILE_NAME)
-        found["memory"] = memory_checkpoint.decode(memory, settings, path=path)
-    if held is not None:
-        try:
-            content = device_checkpoint.decode(held)
-        except CorruptCheckpointError as error:
-            # The kubelet would start without it, and then refuse the pods that hold devices.
-            path = str(root / device_checkpoint.PLACE)
-            raise CorruptCheckpointError(f"{path}: {error}") from error
-        found["saved_devices"] = device_holdings.saved_of(content)
-    if pods is not None:
-        found["pods"] = saved.load(pods, path=str(root / saved.FILE_NAME))
+    data = {name: files.read(place) for name, place in state_files.PLACES.items()}
+    there = {name: content for name, content in data.items() if content is not None}
+    taken = state_files.decoded(there, setup.host.settings, root=f"{root}/")
+    fault = taken.faults.get(state_files.DEVICES)
+    if fault is not None and len(taken.faults) == 1:
+        # The kubelet would start without it, and then refuse the pods that hold devices.
+        raise CorruptCheckpointError(f"{root / device_checkpoint.PLACE}: {fault}") from fault
+    taken.checked()
+    pods = files.read(saved.FILE_NAME)
+    found: _Restored = {
+        "cpu": taken.cpu,
+        "memory": taken.memory,
+        "saved_devices": taken.devices,
+        "pods": {} if pods is None else saved.load(pods, path=str(root / saved.FILE_NAME)),
+    }
     if (devices := found["saved_devices"]) is not None:
         for uid, containers in devices.entries.items():
             if uid in found["pods"]:

@@ -10,27 +10,16 @@ from typing import Final
 import structlog
 
 from numalign.adapters.grpc import podresources_client
+from numalign.adapters.local.files import read_bounded
 from numalign.adapters.local.state_files import StateDirectory
 from numalign.adapters.sources import discovery
 from numalign.core.cluster.publish.export import HostReport
 from numalign.core.errors import ConfigError, NumalignError
-from numalign.core.kubelet.devices.devices import SavedDevices
-from numalign.core.kubelet.state import CpuState, MemoryState
 from numalign.core.machine.kubelet_view import MachineInfo, machine_info
 from numalign.core.machine.machine import Machine
 from numalign.core.settings import Settings, Version
-from numalign.wire.checkpoints import (
-    cpu as cpu_checkpoint,
-)
-from numalign.wire.checkpoints import (
-    device_holdings,
-)
-from numalign.wire.checkpoints import (
-    devices as device_checkpoint,
-)
-from numalign.wire.checkpoints import (
-    memory as memory_checkpoint,
-)
+from numalign.wire.checkpoints import state_files
+from numalign.wire.checkpoints.state_files import StateFiles
 from numalign.wire.kubelet import config as kubelet_config
 from numalign.wire.kubelet.host_settings import host_settings
 
@@ -98,49 +87,34 @@ class Scanner:
         self._config, self._config_error = found, ""
         return found
 
-    def _state(self, settings: Settings) -> _State:
+    def _state(self, settings: Settings) -> StateFiles:
         """The state files, each where it can be read: they only add to what the API says."""
-        found = _State()
         root = self.sources.state
-        if root is None:
-            return found
-        files = StateDirectory(root)
-        with contextlib.suppress(NumalignError):
-            data = files.read(cpu_checkpoint.FILE_NAME)
-            if data is not None and settings.cpu_policy == "static":
-                found.cpu = cpu_checkpoint.decode(data, settings)
-        with contextlib.suppress(NumalignError):
-            data = files.read(memory_checkpoint.FILE_NAME)
-            if data is not None and settings.memory_policy == "Static":
-                found.memory = memory_checkpoint.decode(data, settings)
-        with contextlib.suppress(NumalignError):
-            data = files.read(device_checkpoint.PLACE)
-            if data is not None:
-                found.devices = device_holdings.saved_of(device_checkpoint.decode(data))
-        return found
-
-
-@dataclass(slots=True)
-class _State:
-    """What the state files say; None for one that is missing or cannot be read."""
-
-    cpu: CpuState | None = None
-    memory: MemoryState | None = None
-    devices: SavedDevices | None = None
+        used = {
+            state_files.CPU: settings.cpu_policy == "static",
+            state_files.MEMORY: settings.memory_policy == "Static",
+            state_files.DEVICES: True,
+        }
+        found: dict[str, bytes] = {}
+        for name, place in state_files.PLACES.items():
+            if root is None or not used[name]:
+                continue
+            with contextlib.suppress(NumalignError):
+                data = StateDirectory(root).read(place)
+                if data is not None:
+                    found[name] = data
+        return state_files.decoded(found, settings)
 
 
 def read_config(path: Path, version: Version) -> kubelet_config.KubeletConfig:
     """The kubelet's configuration. Keys of newer versions are passed over, as the kubelet does."""
     try:
-        with path.open("rb") as stream:
-            data = stream.read(CONFIG_BYTES_MAX + 1)
+        data = read_bounded(path, CONFIG_BYTES_MAX)
     except OSError as error:
         raise ConfigError(
             f"{path}: cannot be read: {error.strerror}. Give the file that the kubelet is started "
             "with (--config) as --kubelet-config."
         ) from error
-    if len(data) > CONFIG_BYTES_MAX:
-        raise ConfigError(f"{path}: found more than {CONFIG_BYTES_MAX} bytes")
     try:
         return kubelet_config.load(data, version=version, strict=False)
     except ConfigError as error:

@@ -19,7 +19,7 @@ from numalign.core.what_if import reservation_advice, settings_advice
 from numalign.core.what_if.reservation_advice import Reservations
 from numalign.core.what_if.settings_advice import Advice, Going, Trial
 from numalign.wire.kubelet import config as kubelet_config
-from numalign.wire.kubelet.document import document_of
+from numalign.wire.kubelet.config import document_of
 from numalign.wire.kubelet.host_settings import host_settings
 
 HEAD = ("POLICY", "SCOPE", "MEMORY", "ADMITTED", "ALIGNED", "STRANDED", "DISTANCE", "OPTIONS")

@@ -11,7 +11,7 @@ from numalign.core.kubelet.state import Block
 from numalign.core.machine.machine import Machine
 from numalign.core.values.sets import format_list
 from numalign.core.values.sizes import human
-from numalign.wire.kubelet.document import document_of
+from numalign.wire.kubelet.config import document_of
 
 
 @dataclass(frozen=True, slots=True)

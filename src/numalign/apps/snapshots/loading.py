@@ -7,7 +7,7 @@ that asks for what it holds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from numalign.apps.snapshots import running
 from numalign.apps.snapshots.inputs import Evidence, Loaded
@@ -17,22 +17,13 @@ from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet.admission import node_fit
 from numalign.core.kubelet.admission.verdict import Situation
 from numalign.core.kubelet.devices import devices as device_rules
-from numalign.core.kubelet.devices.devices import SavedDevices
 from numalign.core.kubelet.host import Host, HostState
-from numalign.core.kubelet.state import CpuState, MemoryState
 from numalign.core.machine.kubelet_view import machine_info
 from numalign.core.settings import Settings
+from numalign.wire.checkpoints import state_files
+from numalign.wire.checkpoints.state_files import StateFiles
 from numalign.wire.kubelet.config import KubeletConfig
 from numalign.wire.kubelet.host_settings import default_config, host_settings
-
-
-@dataclass(frozen=True, slots=True)
-class Files:
-    """The content of the state files, None for a missing one."""
-
-    cpu: CpuState | None = None
-    memory: MemoryState | None = None
-    devices: SavedDevices | None = None
 
 
 def loaded(evidence: Evidence) -> Loaded:
@@ -56,7 +47,9 @@ def loaded(evidence: Evidence) -> Loaded:
     )
 
 
-def _taken_up(evidence: Evidence, host: Host, files: Files) -> tuple[HostState, tuple[str, ...]]:
+def _taken_up(
+    evidence: Evidence, host: Host, files: StateFiles
+) -> tuple[HostState, tuple[str, ...]]:
     """The state that the running kubelet has, and what to say about it.
 
     On a full host with strictly reserved CPUs the shared pool is empty. A kubelet goes on with
@@ -104,38 +97,16 @@ def settings_of(evidence: Evidence) -> tuple[KubeletConfig, Settings]:
         raise ConfigError(f"{evidence.source}: {error}") from error
 
 
-def decoded(evidence: Evidence, host: Host) -> Files:
+def decoded(evidence: Evidence, host: Host) -> StateFiles:
     """What the state files say; CorruptCheckpointError with the kubelet's words if they are bad."""
-    if not evidence.state:
-        return Files()
-    from numalign.wire.checkpoints import cpu as cpu_checkpoint  # noqa: PLC0415 - large
-    from numalign.wire.checkpoints import memory as memory_checkpoint  # noqa: PLC0415
-
-    settings = host.settings
-    cpu = evidence.state.get(cpu_checkpoint.FILE_NAME)
-    memory = evidence.state.get(memory_checkpoint.FILE_NAME)
-    return Files(
-        None if cpu is None else cpu_checkpoint.decode(cpu, settings),
-        None if memory is None else memory_checkpoint.decode(memory, settings),
-        saved_devices(evidence),
-    )
-
-
-def saved_devices(evidence: Evidence) -> SavedDevices | None:
-    """What the device manager's file says."""
-    from numalign.wire.checkpoints import device_holdings  # noqa: PLC0415
-    from numalign.wire.checkpoints import devices as device_checkpoint  # noqa: PLC0415 - large
-
-    data = evidence.state.get(device_checkpoint.FILE_NAME)
-    if data is None:
-        return None
-    try:
-        return device_holdings.saved_of(device_checkpoint.decode(data))
-    except CorruptCheckpointError as error:
+    files = state_files.decoded(evidence.state, host.settings)
+    fault = files.faults.get(state_files.DEVICES)
+    if fault is not None and len(files.faults) == 1:
         raise CorruptCheckpointError(
-            f"{evidence.source}: {device_checkpoint.FILE_NAME}: {error}. The kubelet would log "
-            "this and start as if no device was given; leave the file out to do the same."
-        ) from error
+            f"{evidence.source}: {state_files.DEVICES}: {fault}. The kubelet would log this and "
+            "start as if no device was given; leave the file out to do the same."
+        ) from fault
+    return files.checked()
 
 
 def pods_max(evidence: Evidence) -> int:

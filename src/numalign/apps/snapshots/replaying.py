@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from numalign.apps.snapshots import running
 from numalign.apps.snapshots.inputs import Evidence
-from numalign.apps.snapshots.loading import Files, pods_max, settings_of
-from numalign.core.errors import CorruptCheckpointError, StartError
+from numalign.apps.snapshots.loading import pods_max, settings_of
+from numalign.core.errors import StartError
 from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet import state_checks
 from numalign.core.kubelet.admission import node_fit
@@ -18,20 +18,8 @@ from numalign.core.kubelet.host import Host, HostState
 from numalign.core.machine.kubelet_view import machine_info
 from numalign.core.pod import Pod
 from numalign.wire.bundle import STATE_FILES
-from numalign.wire.checkpoints import (
-    cpu as cpu_checkpoint,
-)
-from numalign.wire.checkpoints import (
-    device_holdings,
-)
-from numalign.wire.checkpoints import (
-    devices as device_checkpoint,
-)
-from numalign.wire.checkpoints import (
-    memory as memory_checkpoint,
-)
-
-T = TypeVar("T")
+from numalign.wire.checkpoints import state_files
+from numalign.wire.checkpoints.state_files import StateFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,38 +99,27 @@ def _unchecked(evidence: Evidence, name: str) -> FileReport:
     return FileReport(name, None if data is None else len(data))
 
 
-def _files(evidence: Evidence, host: Host) -> tuple[Files, tuple[FileReport, ...]]:
+def _files(evidence: Evidence, host: Host) -> tuple[StateFiles, tuple[FileReport, ...]]:
     """The content of the files that can be taken up, and a report of each."""
-    settings = host.settings
-    cpu, fault = _read(evidence, STATE_FILES[0], lambda data: cpu_checkpoint.decode(data, settings))
-    breaches: Iterable[str] = () if cpu is None else state_checks.cpu_breaches(host, cpu)
-    first = replace(_unchecked(evidence, STATE_FILES[0]), fault=fault, breaches=tuple(breaches))
-    memory, fault = _read(
-        evidence, STATE_FILES[1], lambda data: memory_checkpoint.decode(data, settings)
+    found = state_files.decoded(evidence.state, host.settings)
+    breaches: Mapping[str, Iterable[str]] = {
+        state_files.CPU: () if found.cpu is None else state_checks.cpu_breaches(host, found.cpu),
+        state_files.MEMORY: ()
+        if found.memory is None
+        else state_checks.memory_breaches(host, found.memory),
+        state_files.DEVICES: ()
+        if found.devices is None
+        else state_checks.device_breaches(found.devices),
+    }
+    reports = (
+        replace(
+            _unchecked(evidence, name),
+            fault=str(found.faults[name]) if name in found.faults else None,
+            breaches=tuple(breaches[name]),
+        )
+        for name in STATE_FILES
     )
-    breaches = () if memory is None else state_checks.memory_breaches(host, memory)
-    second = replace(_unchecked(evidence, STATE_FILES[1]), fault=fault, breaches=tuple(breaches))
-    devices, fault = _read(
-        evidence,
-        STATE_FILES[2],
-        lambda data: device_holdings.saved_of(device_checkpoint.decode(data)),
-    )
-    breaches = () if devices is None else state_checks.device_breaches(devices)
-    third = replace(_unchecked(evidence, STATE_FILES[2]), fault=fault, breaches=tuple(breaches))
-    return Files(cpu, memory, devices), (first, second, third)
-
-
-def _read(
-    evidence: Evidence, name: str, decode: Callable[[bytes], T]
-) -> tuple[T | None, str | None]:
-    """The content of a file, and why it cannot be taken up."""
-    data = evidence.state.get(name)
-    if data is None:
-        return None, None
-    try:
-        return decode(data), None
-    except CorruptCheckpointError as error:
-        return None, str(error)
+    return found, tuple(reports)
 
 
 def _again(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from numalign.adapters.local.small_files import read_small
+from numalign.adapters.local.files import read_small
 from numalign.adapters.sources import discovery
 from numalign.apps.snapshots.inputs import Evidence, Loaded
 from numalign.apps.snapshots.loading import loaded
@@ -144,10 +144,10 @@ def _here() -> Evidence:
 
 
 def _agents(url: str) -> Evidence:
-    from numalign.adapters.sources.agent_capture import fetched  # noqa: PLC0415
+    from numalign.adapters.local.agent_client import capture_of  # noqa: PLC0415
     from numalign.adapters.sources.bundles import bundle_from_bytes  # noqa: PLC0415
 
-    return evidence_in(bundle_from_bytes(fetched(url), url), url)
+    return evidence_in(bundle_from_bytes(capture_of(url), url), url)
 
 
 def evidence_in(found: Bundle, source: str, machine: Machine | None = None) -> Evidence:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from numalign.adapters.local.small_files import read_small
+from numalign.adapters.local.files import read_small
 from numalign.core.errors import ConfigError
 from numalign.wire.checkpoints.state_files import PLACES
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from numalign import __version__
 from numalign.adapters.local import kubelet_process
-from numalign.adapters.local.small_files import read_small
+from numalign.adapters.local.files import read_small
 from numalign.adapters.sources.filetree import DirTree
 from numalign.adapters.sources.recording_tree import RecordingTree
 from numalign.adapters.sources.sysfs.sysfs import read_machine
@@ -26,7 +26,7 @@ from numalign.wire import yaml as plain_yaml
 from numalign.wire.bundle import About, Bundle
 from numalign.wire.checkpoints import cpu as cpu_checkpoint
 from numalign.wire.kubelet import flags as kubelet_flags
-from numalign.wire.kubelet.document import reduced
+from numalign.wire.kubelet.config import reduced
 from numalign.wire.pods.running import running_pods
 
 if TYPE_CHECKING:

@@ -9,26 +9,24 @@ from typing import Annotated
 import typer
 
 from numalign.cli.app import examples, new_app
-from numalign.cli.options import MachineOption
+from numalign.cli.options import MachineOption, optional
 
 app = new_app()
 
 ConfigOption = Annotated[
     Path | None,
-    typer.Option(
+    optional(
         "--config",
         help="A KubeletConfiguration, or an AgentConfiguration of ours. Without it: static CPU "
         "and memory managers, best-effort, one reserved CPU.",
-        show_default=False,
     ),
 ]
 StateOption = Annotated[
     Path | None,
-    typer.Option(
+    optional(
         "--state-dir",
         help="Where state, logs and sockets are kept. Without it: /var/lib/numalign for root, "
         "~/.local/state/numalign for others.",
-        show_default=False,
     ),
 ]
 ListenOption = Annotated[
@@ -49,11 +47,10 @@ def agent(
     config: ConfigOption = None,
     pods: Annotated[
         Path | None,
-        typer.Option(
+        optional(
             "--pods",
             help="A directory of manifests to follow: a new file is a pod, a changed one replaces "
             "it, a removed one ends it. Names that begin with a dot are passed over.",
-            show_default=False,
         ),
     ] = None,
     state_dir: StateOption = None,
@@ -66,10 +63,9 @@ def agent(
     ] = "process",
     cri_socket: Annotated[
         str | None,
-        typer.Option(
+        optional(
             "--cri-socket",
             help="Socket of the container runtime. Without it: that of containerd, then of CRI-O.",
-            show_default=False,
         ),
     ] = None,
     machine: MachineOption = None,

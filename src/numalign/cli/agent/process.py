@@ -16,12 +16,7 @@ from numalign.apps.agent.metrics import AgentMetrics
 from numalign.apps.agent.run import Options, Parts, assembled, run
 from numalign.apps.agent.saved import STATE_FILES
 from numalign.cli.daemon import address, configure_logs
-from numalign.core.errors import (
-    ConfigError,
-    CorruptCheckpointError,
-    PeerError,
-    StartError,
-)
+from numalign.core.errors import ConfigError, CorruptCheckpointError, PeerError, StartError
 from numalign.web.server import serve
 
 LOCK_NAME: Final = "agent.lock"

@@ -8,8 +8,8 @@ from typing import Annotated, Final
 import typer
 
 from numalign.cli.app import examples, new_app
-from numalign.cli.client.agent_client import ServerOption, SocketOption, connected
-from numalign.cli.client.changes_output import show
+from numalign.cli.client.agent_options import AgentOptions
+from numalign.cli.options import unfold
 from numalign.cli.output import Output, output_option
 
 FORMATS: Final = ("lines", "json", "yaml")
@@ -24,7 +24,9 @@ app = new_app()
         "kubectl get pod web -o yaml | numalign apply -f -",
     )
 )
+@unfold
 def apply(
+    *,
     ctx: typer.Context,
     files: Annotated[
         list[str],
@@ -36,8 +38,7 @@ def apply(
         ),
     ],
     output: Annotated[str, output_option(*FORMATS)] = "lines",
-    socket: SocketOption = None,
-    server: ServerOption = None,
+    place: AgentOptions,
 ) -> None:
     """Have the pods of manifests admitted and run.
 
@@ -45,8 +46,8 @@ def apply(
     that is refused stays visible with the reason, and the exit code is 1.
     """
     from numalign.cli import manifests
-    from numalign.cli.client.pod_changes import applied
+    from numalign.cli.client.pod_changes import applied, show
 
     records = manifests.read(files)
-    with connected(socket, server) as agent:
+    with place.connected() as agent:
         show(Output.of(ctx), output, (applied(agent, record) for record in records))

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from numalign.cli.app import examples, new_app
-from numalign.cli.client.agent_client import NamespaceOption, ServerOption, SocketOption, connected
-from numalign.cli.client.changes_output import show
+from numalign.cli.client.agent_options import AgentOptions, NamespaceOption
+from numalign.cli.options import optional, unfold
 from numalign.cli.output import Output, output_option
 from numalign.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from numalign.cli.client.agent_client import AgentClient
+    from numalign.adapters.local.agent_client import AgentClient
     from numalign.cli.client.pod_changes import Change
 
 FORMATS: Final = ("lines", "json", "yaml")
@@ -30,18 +30,19 @@ app = new_app()
         "numalign delete -f examples/pods/ --no-wait",
     )
 )
+@unfold
 def delete(
+    *,
     ctx: typer.Context,
     names: Annotated[
         list[str] | None, typer.Argument(metavar="NAME", show_default=False, help="The pods.")
     ] = None,
     files: Annotated[
         list[str] | None,
-        typer.Option(
+        optional(
             "--filename",
             "-f",
             metavar="FILE|DIR|-",
-            show_default=False,
             help="The pods of these manifests, or - for stdin. Repeat for more.",
         ),
     ] = None,
@@ -50,8 +51,7 @@ def delete(
         bool, typer.Option("--no-wait", help="Do not wait until the pods are gone.")
     ] = False,
     output: Annotated[str, output_option(*FORMATS)] = "lines",
-    socket: SocketOption = None,
-    server: ServerOption = None,
+    place: AgentOptions,
 ) -> None:
     """End pods and give back what they hold.
 
@@ -59,8 +59,10 @@ def delete(
     namespace default is meant. A pod that is not there makes the exit code 1. A pod of the agent's
     directory of manifests comes back when its file changes: remove the file instead.
     """
+    from numalign.cli.client.pod_changes import show
+
     wanted = _wanted(names or [], files or [], namespace)
-    with connected(socket, server) as agent:
+    with place.connected() as agent:
         show(Output.of(ctx), output, _deleted(agent, wanted, wait=not no_wait))
 
 

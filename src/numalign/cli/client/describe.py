@@ -10,7 +10,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from numalign.cli.app import examples, new_app
-from numalign.cli.client.agent_client import NamespaceOption, ServerOption, SocketOption, connected
+from numalign.cli.client.agent_options import AgentOptions, NamespaceOption
+from numalign.cli.options import unfold
 from numalign.cli.output import Output, output_option
 
 FORMATS: Final = ("text", "json", "yaml")
@@ -34,14 +35,15 @@ def _kind(value: str) -> str:
         "numalign describe pod web -o json | jq .decisions",
     )
 )
+@unfold
 def describe(
+    *,
     ctx: typer.Context,
     kind: Annotated[str, typer.Argument(metavar="KIND", callback=_kind, help="Always pod.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="The pod.")],
     namespace: NamespaceOption = None,
     output: Annotated[str, output_option(*FORMATS)] = "text",
-    socket: SocketOption = None,
-    server: ServerOption = None,
+    place: AgentOptions,
 ) -> None:
     """Show all about a pod: how it fares, where it sits and why.
 
@@ -49,18 +51,11 @@ def describe(
     """
     del kind
     out = Output.of(ctx)
-    with connected(socket, server) as agent:
+    with place.connected() as agent:
         pod = agent.pod_named(name, namespace)
         decisions = agent.get("/decisions", uid=pod["metadata"]["uid"])["items"]
-    value = {"pod": pod, "decisions": decisions}
-    if output == "json":
-        import json
-
-        out.text(json.dumps(value, indent=2) + "\n")
-    elif output == "yaml":
-        import yaml
-
-        out.text(yaml.safe_dump(value, sort_keys=False, width=out.width))
+    if output != "text":
+        out.data(output, {"pod": pod, "decisions": decisions})
     else:
         out.lines([*_lines(pod, decisions), *_explained(decisions, out.width)])
 

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from numalign.cli.app import examples, new_app
-from numalign.cli.client.agent_client import NamespaceOption, ServerOption, SocketOption, connected
+from numalign.cli.client.agent_options import AgentOptions, NamespaceOption
+from numalign.cli.options import unfold
 from numalign.cli.output import Output, output_option
 from numalign.core.errors import PeerError
 
 if TYPE_CHECKING:
-    from numalign.cli.client.agent_client import AgentClient
+    from numalign.adapters.local.agent_client import AgentClient
     from numalign.cli.client.agent_rows import Column
 
 FORMATS: Final = ("table", "wide", "json", "yaml")
@@ -44,7 +45,9 @@ def _kind(value: str) -> str:
         "numalign get memory -o json | jq '.[].freeBytes'",
     )
 )
+@unfold
 def get(
+    *,
     ctx: typer.Context,
     kind: Annotated[
         str,
@@ -63,8 +66,7 @@ def get(
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Go on and show what changes.")
     ] = False,
-    socket: SocketOption = None,
-    server: ServerOption = None,
+    place: AgentOptions,
 ) -> None:
     """Show pods, CPUs, memory or devices, and who sits where.
 
@@ -72,7 +74,7 @@ def get(
     pods and one record per row for the others.
     """
     out = Output.of(ctx)
-    with connected(socket, server) as agent:
+    with place.connected() as agent:
         first = _found(agent, kind, name, namespace)
         if name is not None and not first.records and not watch:
             raise PeerError(f"found no {kind} of a pod {name}. See 'numalign get pods'.")
@@ -139,7 +141,7 @@ def _show(out: Output, output: str, found: _Found, seen: Any) -> Any:  # noqa: A
     """Prints what is new since ``seen``; None: everything."""
     if output in {"json", "yaml"}:
         if found.value != seen:
-            out.text(_data_text(found.value, output, out.width, again=seen is not None))
+            out.data(output, found.value, again=seen is not None)
         return found.value
     columns = [c for c in found.columns if output == "wide" or not c.wide]
     rows = [tuple(column.text(record) for column in columns) for record in found.records]
@@ -171,13 +173,3 @@ def _table(
         prose=[n for n, column in enumerate(shown) if column.flexible],
     )
     out.lines(lines if head else lines[1:])
-
-
-def _data_text(value: object, output: str, width: int, *, again: bool) -> str:
-    if output == "json":
-        import json
-
-        return json.dumps(value, indent=2) + "\n"
-    import yaml
-
-    return ("---\n" if again else "") + yaml.safe_dump(value, sort_keys=False, width=width)

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from numalign.cli.app import examples, new_app
-from numalign.cli.client.agent_client import NamespaceOption, ServerOption, SocketOption, connected
+from numalign.cli.client.agent_options import AgentOptions, NamespaceOption
+from numalign.cli.options import optional, unfold
 
 app = new_app()
 
@@ -20,15 +21,16 @@ app = new_app()
         "numalign logs web -f",
     )
 )
+@unfold
 def logs(
+    *,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The pod.")],
     container: Annotated[
         str | None,
-        typer.Option(
+        optional(
             "--container",
             "-c",
             metavar="NAME",
-            show_default=False,
             help="The container; needed if the pod has several.",
         ),
     ] = None,
@@ -37,21 +39,15 @@ def logs(
     ] = False,
     tail: Annotated[
         int | None,
-        typer.Option(
-            "--tail",
-            metavar="LINES",
-            min=0,
-            max=1_000_000,
-            show_default=False,
-            help="Only so many lines from the end.",
+        optional(
+            "--tail", metavar="LINES", min=0, max=1_000_000, help="Only so many lines from the end."
         ),
     ] = None,
     namespace: NamespaceOption = None,
-    socket: SocketOption = None,
-    server: ServerOption = None,
+    place: AgentOptions,
 ) -> None:
     """Print what a container has written to its stdout and stderr."""
-    with connected(socket, server) as agent:
+    with place.connected() as agent:
         pod = agent.pod_named(name, namespace)
         query: dict[str, str | int] = {"follow": "true" if follow else "false"}
         if container is not None:

@@ -1,14 +1,18 @@
-"""Creating, replacing and ending pods through the agent's API, one result for each."""
+"""Creating, replacing and ending pods through the agent's API, one result for each, shown."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import msgspec
+import typer
 
-from numalign.cli.client.agent_client import AgentClient, RefusalError
+from numalign.adapters.local.agent_client import AgentClient, RefusalError
+from numalign.cli.main import FAILED, one_line
+from numalign.cli.output import Output
 from numalign.core.errors import PeerError
 from numalign.wire.pods.records import PodRecord
 
@@ -101,3 +105,16 @@ def _exists(agent: AgentClient, uid: str) -> bool:
             raise refusal.as_error(agent.where) from refusal
         return False
     return True
+
+
+def show(out: Output, output: str, changes: Iterable[Change]) -> None:
+    """Prints each change when it is done, or all at the end as data; exits with 1 after a no."""
+    done = []
+    for change in changes:
+        done.append(change)
+        if output == "lines":
+            out.text(one_line(change.line) + "\n")
+    if output != "lines":
+        out.data(output, [asdict(change) for change in done])
+    if not all(change.is_ok for change in done):
+        raise typer.Exit(FAILED)

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from numalign.cli.app import examples, new_app
-from numalign.cli.client.agent_client import ServerOption, SocketOption, connected
+from numalign.cli.client.agent_options import AgentOptions
+from numalign.cli.options import unfold
 from numalign.cli.output import Output
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from numalign.cli.client.agent_client import AgentClient
+    from numalign.adapters.local.agent_client import AgentClient
 
 SECONDS_LEAST: Final = 0.2
 
@@ -30,7 +31,9 @@ app = new_app()
         "numalign top --once",
     )
 )
+@unfold
 def top(
+    *,
     ctx: typer.Context,
     once: Annotated[
         bool, typer.Option("--once", help="Show it once and end, as for scripts.")
@@ -39,8 +42,7 @@ def top(
         float,
         typer.Option("--interval", metavar="SECONDS", min=SECONDS_LEAST, help="How often to look."),
     ] = 1.0,
-    socket: SocketOption = None,
-    server: ServerOption = None,
+    place: AgentOptions,
 ) -> None:
     """Watch NUMA nodes and pods in the terminal.
 
@@ -58,7 +60,7 @@ def top(
         highlight=False,
         markup=False,
     )
-    with connected(socket, server) as agent:
+    with place.connected() as agent:
         if is_live:
             _live(console, agent, interval)
         else:

@@ -6,13 +6,13 @@ import asyncio
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from numalign.adapters.kubernetes.api_server import ApiServer
 from numalign.apps.render.text import printable
+from numalign.cli.options import ClusterOptions
 from numalign.core.cluster.publish.zones import HostTopology
 from numalign.core.cluster.scheduling.constraints import HostFacts
 from numalign.core.errors import ApiError, ConfigError, WireError
@@ -41,15 +41,13 @@ class Cluster:
         return found
 
 
-def read_cluster(
-    kubeconfig: Path | None, context: str | None, *, with_pods: bool = False
-) -> Cluster:
+def read_cluster(options: ClusterOptions, *, with_pods: bool = False) -> Cluster:
     """Reads hosts, what they publish, and the pods if wanted."""
-    return asyncio.run(_read(kubeconfig, context, with_pods=with_pods))
+    return asyncio.run(_read(options, with_pods=with_pods))
 
 
-async def _read(kubeconfig: Path | None, context: str | None, *, with_pods: bool) -> Cluster:
-    async with ApiServer.connect(kubeconfig, context=context) as api:
+async def _read(options: ClusterOptions, *, with_pods: bool) -> Cluster:
+    async with ApiServer.connect(options.kubeconfig, context=options.context) as api:
         hosts = await _listed(api, HOSTS, host_from_json)
         try:
             published = await _listed(api, NRTS, _topology)

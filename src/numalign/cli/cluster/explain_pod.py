@@ -3,13 +3,13 @@
 # ruff: noqa: PLC0415 - a command loads what it needs when it runs
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from numalign.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from numalign.cli.cluster.client import Cluster
+    from numalign.cli.options import ClusterOptions
     from numalign.wire.kubernetes.scheduling import ClusterPod
 
 
@@ -17,9 +17,8 @@ def live_answer(
     name: str,
     namespace: str,
     host: str | None,
+    options: ClusterOptions,
     *,
-    kubeconfig: Path | None,
-    context: str | None,
     search: bool,
 ) -> dict[str, Any]:
     """The answer about one pod: on its host, on the one named, or on the one that comes closest."""
@@ -28,7 +27,7 @@ def live_answer(
     from numalign.cli.cluster.client import read_cluster
     from numalign.cli.host.search_progress import SearchProgress
 
-    cluster = read_cluster(kubeconfig, context, with_pods=True)
+    cluster = read_cluster(options, with_pods=True)
     pod = next(
         (p for p in cluster.pods if (p.pod.namespace, p.pod.name) == (namespace, name)), None
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from numalign.cli.app import examples, new_app
-from numalign.cli.options import KubeconfigOption, MachineOption
+from numalign.cli.options import KubeconfigOption, MachineOption, optional
 from numalign.cli.output import Output
 from numalign.core.errors import ConfigError
 
@@ -50,10 +50,9 @@ def export(  # noqa: PLR0913, PLR0917 - one parameter for each option
     ctx: typer.Context,
     host_name: Annotated[
         str,
-        typer.Option(
+        optional(
             "--host-name",
             envvar="NODE_NAME",
-            show_default=False,
             help="The name of this host's Node object; without it the host's own name.",
         ),
     ] = "",
@@ -126,8 +125,7 @@ async def _run(sources: Sources, how: _How) -> None:
     from numalign.apps.exporter.publishing import Publisher
     from numalign.apps.exporter.run import Exporter
     from numalign.apps.exporter.scanning import Scanner
-    from numalign.cli.cluster.process import until_told
-    from numalign.cli.daemon import configure_logs
+    from numalign.cli.daemon import configure_logs, until_told
 
     configure_logs()
     async with AsyncExitStack() as stack:

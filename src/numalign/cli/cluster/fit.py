@@ -8,9 +8,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from numalign.cli.app import examples, new_app
-from numalign.cli.host.admit import FilesOption
 from numalign.cli.main import FAILED, OK
-from numalign.cli.options import ContextOption, KubeconfigOption
+from numalign.cli.options import ClusterOptions, FilesOption, unfold
 from numalign.cli.output import Output, output_option
 
 FORMATS: Final = ("table", "json", "yaml")
@@ -26,6 +25,7 @@ app = new_app()
         "numalign fit -f pod.yaml -o json",
     )
 )
+@unfold
 def fit(
     *,
     ctx: typer.Context,
@@ -35,8 +35,7 @@ def fit(
         typer.Option(help="exact: what each kubelet would decide; upstream: the common rules."),
     ] = "exact",
     output: Annotated[str, output_option(*FORMATS)] = "table",
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    cluster: ClusterOptions,
 ) -> int:
     """Say which hosts of a cluster would take a pod, and why not.
 
@@ -54,9 +53,9 @@ def fit(
         for source, data in texts(place)
         for pod in pods_of_manifest(data, source=source)
     ]
-    cluster = read_cluster(kubeconfig, context, with_pods=True)
+    known = read_cluster(cluster, with_pods=True)
     fleet = fleet_of(level, "LeastAllocated")
-    state = state_of(fleet, cluster.hosts, cluster.topologies.values(), cluster.pods)
+    state = state_of(fleet, known.hosts, known.topologies.values(), known.pods)
     found: list[dict[str, Any]] = [
         {"pod": pod.pod.name, "namespace": pod.pod.namespace, "hosts": fit_records(state, pod)}
         for pod in pods

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from numalign.cli.app import examples, new_app
-from numalign.cli.options import ContextOption, KubeconfigOption
+from numalign.cli.options import ClusterOptions, unfold
 from numalign.cli.output import Output, output_option
 
 FORMATS: Final = ("table", "json", "yaml")
@@ -25,15 +25,16 @@ app = new_app()
         "numalign hosts --context production -o json",
     )
 )
+@unfold
 def hosts(
+    *,
     ctx: typer.Context,
     names: Annotated[
         list[str] | None,
         typer.Argument(metavar="[HOST]...", show_default=False, help="Only these hosts."),
     ] = None,
     output: Annotated[str, output_option(*FORMATS)] = "table",
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    cluster: ClusterOptions,
 ) -> None:
     """Show the hosts of a cluster by NUMA node, with what is free.
 
@@ -45,12 +46,12 @@ def hosts(
     from numalign.cli.cluster.client import read_cluster
     from numalign.core.errors import ConfigError
 
-    cluster = read_cluster(kubeconfig, context, with_pods=True)
-    known = {host.name for host in cluster.hosts} | cluster.topologies.keys()
+    found = read_cluster(cluster, with_pods=True)
+    known = {host.name for host in found.hosts} | found.topologies.keys()
     for name in names or ():
         if name not in known:
             raise ConfigError(f"found no host {name!r} in the cluster. See 'numalign hosts'.")
-    records = host_records(names or known, cluster.topologies, cluster.pods_by_host())
+    records = host_records(names or known, found.topologies, found.pods_by_host())
     out = Output.of(ctx)
     if output != "table":
         out.data(output, records)

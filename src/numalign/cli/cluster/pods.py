@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from numalign.cli.app import examples, new_app
-from numalign.cli.options import ContextOption, KubeconfigOption
+from numalign.cli.options import ClusterOptions, unfold
 from numalign.cli.output import Output, output_option
 
 FORMATS: Final = ("table", "json", "yaml")
@@ -24,7 +24,9 @@ app = new_app()
         "numalign pods -A -o json",
     )
 )
+@unfold
 def pods(
+    *,
     ctx: typer.Context,
     all_namespaces: Annotated[
         bool, typer.Option("--all-namespaces", "-A", help="The pods of all namespaces.")
@@ -33,8 +35,7 @@ def pods(
         str, typer.Option("--namespace", "-n", help="The namespace of the pods.")
     ] = "default",
     output: Annotated[str, output_option(*FORMATS)] = "table",
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    cluster: ClusterOptions,
 ) -> None:
     """Show where the containers of a cluster sit.
 
@@ -44,9 +45,9 @@ def pods(
     from numalign.apps.cluster_view.views import place_records
     from numalign.cli.cluster.client import read_cluster
 
-    cluster = read_cluster(kubeconfig, context)
+    found = read_cluster(cluster)
     records = place_records(
-        cluster.topologies.values(), namespace=None if all_namespaces else namespace
+        found.topologies.values(), namespace=None if all_namespaces else namespace
     )
     out = Output.of(ctx)
     if output != "table":

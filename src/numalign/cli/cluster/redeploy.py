@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from numalign.cli.app import examples, new_app
-from numalign.cli.options import KubeconfigOption
+from numalign.cli.options import KubeconfigOption, optional
 from numalign.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -31,19 +31,17 @@ app = new_app()
 def redeploy(  # noqa: PLR0913, PLR0917 - one parameter for each option
     reason: Annotated[
         list[str] | None,
-        typer.Option(
+        optional(
             "--reason",
             metavar="REASON",
-            show_default=False,
             help="Refusals to act on; repeat. Without it TopologyAffinityError alone.",
         ),
     ] = None,
     leave_alone: Annotated[
         list[str] | None,
-        typer.Option(
+        optional(
             "--leave-alone",
             metavar="NAMESPACE",
-            show_default=False,
             help="Never touch pods of this namespace; repeat. kube-system never is.",
         ),
     ] = None,
@@ -161,7 +159,7 @@ async def _run(
 ) -> None:
     from numalign.adapters.kubernetes.api_server import ApiServer
     from numalign.apps.redeploy.run import Redeployer
-    from numalign.cli.cluster.process import until_told
+    from numalign.cli.daemon import until_told
 
     identity = f"{os.uname().nodename}_{os.getpid()}" if is_electing else None
     async with ApiServer.connect(kubeconfig) as api:

@@ -3,15 +3,100 @@
 # ruff: noqa: PLC0415 - a command loads what it needs when it runs
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from numalign.cli.app import examples, new_app
-from numalign.cli.options import ContextOption, KubeconfigOption
+from numalign.cli.options import ClusterOptions, optional, unfold
 
 app = new_app()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line says."""
+
+    is_extender: Annotated[
+        bool,
+        typer.Option("--extender", help="Answer a kube-scheduler, as an extender of it."),
+    ] = False
+    is_standalone: Annotated[
+        bool,
+        typer.Option("--standalone", help="Schedule the pods of a schedulerName of our own."),
+    ] = False
+    scheduler_name: Annotated[
+        str, typer.Option(help="Standalone: the schedulerName of the pods that are ours.")
+    ] = "numalign"
+    level: Annotated[
+        str,
+        typer.Option(
+            help="exact: what the kubelet of each host will decide, where it publishes its "
+            "placement; upstream: the rules of NodeResourceTopologyMatch."
+        ),
+    ] = "exact"
+    strategy: Annotated[
+        str,
+        typer.Option(
+            help="How hosts are scored: LeastAllocated, MostAllocated, BalancedAllocation or "
+            "LeastNUMANodes."
+        ),
+    ] = "LeastAllocated"
+    packing: Annotated[
+        str,
+        typer.Option(
+            help="Score by free NUMA nodes instead: keep-whole (large shapes stay free), spread, "
+            "or none."
+        ),
+    ] = "none"
+    is_strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse hosts that publish nothing about NUMA.")
+    ] = False
+    is_patient: Annotated[
+        bool,
+        typer.Option(
+            "--patient",
+            help="Give a host its next pinned pod only when it has published the last one.",
+        ),
+    ] = False
+    score_max: Annotated[
+        int, typer.Option(min=1, max=100, help="Extender: the highest score that is given.")
+    ] = 10
+    listen: Annotated[
+        str, typer.Option("--listen", help="Address of the verbs, health and metrics; '' for none.")
+    ] = "127.0.0.1:8423"
+    probes_listen: Annotated[
+        str,
+        typer.Option(
+            "--probes-listen",
+            help="Another address, for probes and metrics only; other hosts may reach it.",
+        ),
+    ] = ""
+    tls_cert: Annotated[
+        Path | None,
+        optional("--tls-cert", help="Serve HTTPS with this certificate."),
+    ] = None
+    tls_key: Annotated[Path | None, optional("--tls-key", help="The key of it.")] = None
+    tls_client_ca: Annotated[
+        Path | None,
+        optional(
+            "--tls-client-ca",
+            help="Who may come must have a certificate of this authority. Needed to listen on "
+            "more than loopback.",
+        ),
+    ] = None
+    is_electing: Annotated[
+        bool,
+        typer.Option(
+            "--leader-elect/--no-leader-elect",
+            help="Standalone: only the replica that holds the lease binds.",
+        ),
+    ] = True
+    lease: Annotated[
+        str, typer.Option("--lease", help="Standalone: namespace/name of the lease.")
+    ] = "kube-system/numalign-scheduler"
 
 
 @app.command(
@@ -21,119 +106,14 @@ app = new_app()
         "numalign scheduler --extender --level upstream --strategy MostAllocated",
     )
 )
-def scheduler(  # noqa: PLR0913 - each is an option of its own
-    *,
-    extender: Annotated[
-        bool,
-        typer.Option("--extender", help="Answer a kube-scheduler, as an extender of it."),
-    ] = False,
-    standalone: Annotated[
-        bool,
-        typer.Option("--standalone", help="Schedule the pods of a schedulerName of our own."),
-    ] = False,
-    scheduler_name: Annotated[
-        str, typer.Option(help="Standalone: the schedulerName of the pods that are ours.")
-    ] = "numalign",
-    level: Annotated[
-        str,
-        typer.Option(
-            help="exact: what the kubelet of each host will decide, where it publishes its "
-            "placement; upstream: the rules of NodeResourceTopologyMatch."
-        ),
-    ] = "exact",
-    strategy: Annotated[
-        str,
-        typer.Option(
-            help="How hosts are scored: LeastAllocated, MostAllocated, BalancedAllocation or "
-            "LeastNUMANodes."
-        ),
-    ] = "LeastAllocated",
-    packing: Annotated[
-        str,
-        typer.Option(
-            help="Score by free NUMA nodes instead: keep-whole (large shapes stay free), spread, "
-            "or none."
-        ),
-    ] = "none",
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Refuse hosts that publish nothing about NUMA.")
-    ] = False,
-    patient: Annotated[
-        bool,
-        typer.Option(
-            "--patient",
-            help="Give a host its next pinned pod only when it has published the last one.",
-        ),
-    ] = False,
-    score_max: Annotated[
-        int, typer.Option(min=1, max=100, help="Extender: the highest score that is given.")
-    ] = 10,
-    listen: Annotated[
-        str, typer.Option("--listen", help="Address of the verbs, health and metrics; '' for none.")
-    ] = "127.0.0.1:8423",
-    probes_listen: Annotated[
-        str,
-        typer.Option(
-            "--probes-listen",
-            help="Another address, for probes and metrics only; other hosts may reach it.",
-        ),
-    ] = "",
-    tls_cert: Annotated[
-        Path | None,
-        typer.Option("--tls-cert", help="Serve HTTPS with this certificate.", show_default=False),
-    ] = None,
-    tls_key: Annotated[
-        Path | None, typer.Option("--tls-key", help="The key of it.", show_default=False)
-    ] = None,
-    tls_client_ca: Annotated[
-        Path | None,
-        typer.Option(
-            "--tls-client-ca",
-            help="Who may come must have a certificate of this authority. Needed to listen on "
-            "more than loopback.",
-            show_default=False,
-        ),
-    ] = None,
-    leader_elect: Annotated[
-        bool,
-        typer.Option(
-            "--leader-elect/--no-leader-elect",
-            help="Standalone: only the replica that holds the lease binds.",
-        ),
-    ] = True,
-    lease: Annotated[
-        str, typer.Option("--lease", help="Standalone: namespace/name of the lease.")
-    ] = "kube-system/numalign-scheduler",
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-) -> int:
+@unfold
+def scheduler(*, asked: Asked, cluster: ClusterOptions) -> int:
     """Place the pods of a cluster so that no kubelet refuses them.
 
     As an extender it filters, scores and binds for an unchanged kube-scheduler. Standalone it is a
     second scheduler for pods with its schedulerName. Hosts publish what they have with
     'numalign export'.
     """
-    from numalign.cli.cluster.scheduler_process import Asked, run_scheduler
+    from numalign.cli.cluster.scheduler_process import run_scheduler
 
-    return run_scheduler(
-        Asked(
-            is_extender=extender,
-            is_standalone=standalone,
-            scheduler_name=scheduler_name,
-            level=level,
-            strategy=strategy,
-            packing=packing,
-            is_strict=strict,
-            is_patient=patient,
-            score_max=score_max,
-            listen=listen,
-            probes_listen=probes_listen,
-            tls_cert=tls_cert,
-            tls_key=tls_key,
-            tls_client_ca=tls_client_ca,
-            is_electing=leader_elect,
-            lease=lease,
-            kubeconfig=kubeconfig,
-            context=context,
-        )
-    )
+    return run_scheduler(asked, cluster)

@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from numalign.adapters.kubernetes.api_server import ApiServer
 from numalign.adapters.kubernetes.lease import Election
 from numalign.apps.scheduler.driver import DriverOptions, Scheduler
 from numalign.apps.scheduler.model import State
-from numalign.cli.cluster.process import all_until_told
-from numalign.cli.daemon import address, configure_logs
+from numalign.cli.cluster.scheduler import Asked
+from numalign.cli.daemon import address, all_until_told, configure_logs
+from numalign.cli.options import ClusterOptions
 from numalign.core.cluster.nrt_match.match import Strategy
 from numalign.core.cluster.scheduling.fleet import Fleet
 from numalign.core.cluster.scheduling.fragmentation import Packing
@@ -26,37 +25,13 @@ LEVELS: Final = ("exact", "upstream")
 NO_PACKING: Final = "none"
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What the command line says."""
-
-    is_extender: bool
-    is_standalone: bool
-    scheduler_name: str
-    level: str
-    strategy: str
-    packing: str
-    is_strict: bool
-    is_patient: bool
-    score_max: int
-    listen: str
-    probes_listen: str
-    tls_cert: Path | None
-    tls_key: Path | None
-    tls_client_ca: Path | None
-    is_electing: bool
-    lease: str
-    kubeconfig: Path | None
-    context: str | None
-
-
-def run_scheduler(asked: Asked) -> int:
+def run_scheduler(asked: Asked, cluster: ClusterOptions) -> int:
     """Runs a scheduler until it is told to stop; the exit code."""
     if asked.is_extender == asked.is_standalone:
         found = "both" if asked.is_extender else "neither"
         raise ConfigError(f"found {found} of --extender and --standalone, expected one of them")
     configure_logs()
-    asyncio.run(_run(asked))
+    asyncio.run(_run(asked, cluster))
     return 0
 
 
@@ -88,11 +63,11 @@ def _tls(asked: Asked) -> Tls | None:
     return Tls(asked.tls_cert, asked.tls_key, asked.tls_client_ca)
 
 
-async def _run(asked: Asked) -> None:
+async def _run(asked: Asked, cluster: ClusterOptions) -> None:
     tls = _tls(asked)
     verbs = address(asked.listen)
     others = address(asked.probes_listen, option="--probes-listen")
-    async with ApiServer.connect(asked.kubeconfig, context=asked.context) as api:
+    async with ApiServer.connect(cluster.kubeconfig, context=cluster.context) as api:
         state = State(
             fleet_of(asked.level, asked.strategy, asked.packing, is_patient=asked.is_patient),
             "" if asked.is_extender else asked.scheduler_name,

@@ -8,28 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from numalign.cli.app import examples, new_app
-from numalign.cli.host import source_options
+from numalign.cli.host.source_options import HostOptions, OnOption, StaticOption
 from numalign.cli.main import FAILED, OK
+from numalign.cli.options import FilesOption, unfold
 from numalign.cli.output import Output, output_option
 
 if TYPE_CHECKING:
     from numalign.apps.snapshots.verdicts import Outcome
 
 FORMATS: Final = ("table", "json", "yaml")
-
-FilesOption = Annotated[
-    list[str],
-    typer.Option(
-        "--filename",
-        "-f",
-        metavar="FILE|DIR|-",
-        help="A pod or workload, a directory of them, or - for stdin. Repeat for more.",
-    ),
-]
-StaticOption = Annotated[
-    bool,
-    typer.Option("--static", help="Ask as for static pods, which the kubelet takes for critical."),
-]
 
 app = new_app()
 
@@ -43,16 +30,13 @@ app = new_app()
         "--kubelet-config /var/lib/kubelet/config.yaml",
     )
 )
-def admit(  # noqa: PLR0913, PLR0917 - one parameter for each option
+@unfold
+def admit(
+    *,
     ctx: typer.Context,
     files: FilesOption,
-    on: source_options.OnOption = None,
-    machine: source_options.MachineOption = None,
-    kubelet_config: source_options.KubeletConfigOption = None,
-    state: source_options.StateOption = None,
-    pods: source_options.PodsOption = None,
-    kubernetes: source_options.KubernetesOption = None,
-    fidelity: source_options.FidelityOption = None,
+    on: OnOption = None,
+    host: HostOptions,
     static: StaticOption = False,
     output: Annotated[str, output_option(*FORMATS)] = "table",
 ) -> int:
@@ -66,8 +50,7 @@ def admit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     from numalign.cli import manifests
 
     records = manifests.read_workloads(files)
-    found = source_options.loaded(on, machine, kubelet_config, state, pods, kubernetes, fidelity)
-    answers = list(verdicts.outcomes(found, records, is_critical=static))
+    answers = list(verdicts.outcomes(host.loaded(on), records, is_critical=static))
     _show(Output.of(ctx), output, answers)
     return OK if all(answer.is_admitted for answer in answers) else FAILED
 

@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from numalign.cli.app import examples, new_app
-from numalign.cli.host import source_options
-from numalign.cli.host.admit import FilesOption
+from numalign.cli.host.source_options import (
+    FidelityOption,
+    HostOptions,
+    KubeletConfigOption,
+    KubernetesOption,
+    OnOption,
+)
 from numalign.cli.main import FAILED, OK
+from numalign.cli.options import FilesOption, MachineOption, optional
 from numalign.cli.output import Output, output_option
 
 if TYPE_CHECKING:
@@ -34,17 +40,16 @@ app = new_app()
 def advise(  # noqa: PLR0913, PLR0917 - one parameter for each option
     ctx: typer.Context,
     files: FilesOption,
-    on: source_options.OnOption = None,
-    machine: source_options.MachineOption = None,
-    kubelet_config: source_options.KubeletConfigOption = None,
-    kubernetes: source_options.KubernetesOption = None,
-    fidelity: source_options.FidelityOption = None,
+    on: OnOption = None,
+    machine: MachineOption = None,
+    kubelet_config: KubeletConfigOption = None,
+    kubernetes: KubernetesOption = None,
+    fidelity: FidelityOption = None,
     write: Annotated[
         Path | None,
-        typer.Option(
+        optional(
             "--write",
             metavar="FILE",
-            show_default=False,
             help="Write the recommended KubeletConfiguration to a file.",
         ),
     ] = None,
@@ -69,7 +74,9 @@ def advise(  # noqa: PLR0913, PLR0917 - one parameter for each option
 
     out = Output.of(ctx)
     pods = [core_pod(record) for record in manifests.read_workloads(files)]
-    found = source_options.loaded(on, machine, kubelet_config, None, None, kubernetes, fidelity)
+    found = HostOptions(machine, kubelet_config, kubernetes=kubernetes, fidelity=fidelity).loaded(
+        on
+    )
     with SearchProgress() as progress:
         result = advising.advised(found, pods, going=progress.going)
     if write is not None:

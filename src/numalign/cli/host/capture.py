@@ -10,6 +10,7 @@ import typer
 
 from numalign.cli.app import examples, new_app
 from numalign.cli.host import source_options
+from numalign.cli.options import optional
 from numalign.cli.output import Output
 from numalign.core.errors import ConfigError
 
@@ -33,20 +34,18 @@ def capture(  # noqa: PLR0913, PLR0917 - one parameter for each option
     ctx: typer.Context,
     output: Annotated[
         Path | None,
-        typer.Option(
+        optional(
             "--output-file",
             "-o",
             metavar="FILE.tar.gz",
-            show_default=False,
             help="Where to write the bundle; by default HOST.tar.gz here, - for stdout.",
         ),
     ] = None,
     on: Annotated[
         str | None,
-        typer.Option(
+        optional(
             "--on",
             metavar="URL",
-            show_default=False,
             help="Capture a running agent of ours: http://127.0.0.1:8421 or unix:///PATH.",
         ),
     ] = None,
@@ -57,10 +56,9 @@ def capture(  # noqa: PLR0913, PLR0917 - one parameter for each option
     state: source_options.StateOption = None,
     pod_resources: Annotated[
         Path | None,
-        typer.Option(
+        optional(
             "--pod-resources",
             metavar="SOCKET",
-            show_default=False,
             help="The PodResources socket, if it is not pod-resources/kubelet.sock in the state.",
         ),
     ] = None,
@@ -73,7 +71,6 @@ def capture(  # noqa: PLR0913, PLR0917 - one parameter for each option
     placement, the three state files, what the PodResources API answers, and the names and resources
     of pods. Not in it: environments, commands, annotations, images, keys, tokens and addresses.
     """
-    from numalign.core.settings import Version
     from numalign.wire.bundle import packed
 
     if on is not None:
@@ -85,9 +82,7 @@ def capture(  # noqa: PLR0913, PLR0917 - one parameter for each option
             state,
             pod_resources,
             pods,
-            None
-            if kubernetes is None
-            else source_options.chosen(Version, kubernetes, "--kubernetes"),
+            source_options.chosen_version(kubernetes),
         )
     out = Output.of(ctx)
     data = packed(found)
@@ -101,7 +96,7 @@ def capture(  # noqa: PLR0913, PLR0917 - one parameter for each option
 
 
 def _from_agent(url: str) -> Bundle:
-    from numalign.adapters.sources.agent_capture import fetched
+    from numalign.adapters.local.agent_client import capture_of
     from numalign.adapters.sources.bundles import bundle_from_bytes
 
     if not url.startswith(("http://", "https://", "unix://")):
@@ -109,7 +104,7 @@ def _from_agent(url: str) -> Bundle:
             f"--on: found {url!r}, expected http://HOST:PORT or unix:///PATH. Without it this host "
             "is captured."
         )
-    return bundle_from_bytes(fetched(url), url)
+    return bundle_from_bytes(capture_of(url), url)
 
 
 def _from_host(
@@ -129,6 +124,6 @@ def _from_host(
         places,
         created_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         version=version,
-        pods=() if pods is None else source_options.running(pods),
+        pods=source_options.running(pods),
     )
     return found

@@ -10,10 +10,9 @@ import typer
 
 from numalign.cli.app import examples, new_app
 from numalign.cli.cluster import explain_pod
-from numalign.cli.host import source_options
-from numalign.cli.host.admit import FilesOption
+from numalign.cli.host.source_options import HostOptions, OnOption
 from numalign.cli.main import FAILED, OK
-from numalign.cli.options import ContextOption, KubeconfigOption
+from numalign.cli.options import ClusterOptions, FilesOption, optional, unfold
 from numalign.cli.output import Output, output_option
 
 FORMATS: Final = ("text", "json", "yaml")
@@ -29,33 +28,27 @@ app = new_app()
         "numalign explain -f pod.yaml -o json | jq '.[0].changes[].text'",
     )
 )
-def explain(  # noqa: PLR0913, PLR0917 - one parameter for each option
+@unfold
+def explain(  # noqa: PLR0913 - one parameter for each option
+    *,
     ctx: typer.Context,
     what: Annotated[
         list[str] | None,
         typer.Argument(metavar="[pod NAME]", show_default=False, help="A pod of a live cluster."),
     ] = None,
     files: FilesOption = None,  # type: ignore[assignment] # needed, unless a pod is named
-    on: source_options.OnOption = None,
-    machine: source_options.MachineOption = None,
-    kubelet_config: source_options.KubeletConfigOption = None,
-    state: source_options.StateOption = None,
-    pods: source_options.PodsOption = None,
-    kubernetes: source_options.KubernetesOption = None,
-    fidelity: source_options.FidelityOption = None,
+    on: OnOption = None,
+    sources: HostOptions,
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="With pod NAME: its namespace.")
     ] = "default",
     host: Annotated[
         str | None,
-        typer.Option(
-            "--host",
-            show_default=False,
-            help="With pod NAME: ask this host, and not the pod's own or the closest one.",
+        optional(
+            "--host", help="With pod NAME: ask this host, and not the pod's own or the closest one."
         ),
     ] = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    cluster: ClusterOptions,
     search: Annotated[
         bool, typer.Option("--search/--no-search", help="Search for changes that would help.")
     ] = True,
@@ -73,9 +66,7 @@ def explain(  # noqa: PLR0913, PLR0917 - one parameter for each option
             Output.of(ctx),
             output,
             what,
-            lambda name: explain_pod.live_answer(
-                name, namespace, host, kubeconfig=kubeconfig, context=context, search=search
-            ),
+            lambda name: explain_pod.live_answer(name, namespace, host, cluster, search=search),
         )
     if not files:
         raise typer.BadParameter("give a manifest with -f, or 'pod NAME' for a pod of a cluster")
@@ -85,7 +76,7 @@ def explain(  # noqa: PLR0913, PLR0917 - one parameter for each option
 
     out = Output.of(ctx)
     records = manifests.read_workloads(files)
-    found = source_options.loaded(on, machine, kubelet_config, state, pods, kubernetes, fidelity)
+    found = sources.loaded(on)
     with SearchProgress() as progress:
         answers = list(explaining.answers(found, records, going=progress.going, search=search))
     _show(out, output, answers)

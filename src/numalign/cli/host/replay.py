@@ -8,9 +8,9 @@ from typing import Annotated, Final
 import typer
 
 from numalign.cli.app import examples, new_app
-from numalign.cli.host import source_options
-from numalign.cli.host.admit import StaticOption
+from numalign.cli.host.source_options import HostOptions, StaticOption, tell
 from numalign.cli.main import FAILED, OK, one_line
+from numalign.cli.options import unfold
 from numalign.cli.output import Output, output_option
 
 FORMATS: Final = ("lines", "json", "yaml")
@@ -25,7 +25,9 @@ app = new_app()
         "numalign replay --machine host --state /var/lib/kubelet --kubelet-config kubelet.yaml",
     )
 )
-def replay(  # noqa: PLR0913, PLR0917 - one parameter for each option
+@unfold
+def replay(
+    *,
     ctx: typer.Context,
     bundle: Annotated[
         str | None,
@@ -33,12 +35,7 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter for each option
             metavar="BUNDLE", show_default=False, help="A bundle, or another SRC as for --on."
         ),
     ] = None,
-    machine: source_options.MachineOption = None,
-    kubelet_config: source_options.KubeletConfigOption = None,
-    state: source_options.StateOption = None,
-    pods: source_options.PodsOption = None,
-    kubernetes: source_options.KubernetesOption = None,
-    fidelity: source_options.FidelityOption = None,
+    host: HostOptions,
     static: StaticOption = False,
     output: Annotated[str, output_option(*FORMATS)] = "lines",
 ) -> int:
@@ -50,13 +47,10 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter for each option
     """
     from numalign.apps.snapshots import replaying
 
-    found = source_options.evidence(
-        bundle, machine, kubelet_config, state, pods, kubernetes, fidelity
-    )
-    replayed = replaying.replayed(found, is_critical=static)
+    replayed = replaying.replayed(host.evidence(bundle), is_critical=static)
     out = Output.of(ctx)
     if output == "lines":
-        source_options.tell(replayed.notes)
+        tell(replayed.notes)
         out.text("".join(f"{one_line(text)}\n" for text in replaying.as_lines(replayed)))
     else:
         out.data(output, replaying.as_data(replayed))

@@ -4,135 +4,117 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from numalign.cli.options import MachineOption
+from numalign.cli.options import MachineOption, optional
 from numalign.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from numalign.apps.snapshots import Evidence, Loaded
+    from numalign.core.settings import Version
     from numalign.wire.pods.records import PodRecord
 
 E = TypeVar("E", bound=StrEnum)
 
-__all__ = [
-    "FidelityOption",
-    "KubeletConfigOption",
-    "KubernetesOption",
-    "MachineOption",
-    "OnOption",
-    "PodsOption",
-    "StateOption",
-    "chosen",
-    "evidence",
-    "loaded",
-    "running",
-    "tell",
-]
-
 OnOption = Annotated[
     str | None,
-    typer.Option(
+    optional(
         "--on",
         metavar="SRC",
-        show_default=False,
-        help=(
-            "Which host: host (this one, the default), a bundle of 'numalign capture', an agent's "
-            "URL (http://127.0.0.1:8421 or unix:///PATH), or any machine as for --machine."
-        ),
+        help="Which host: host (this one, the default), a bundle of 'numalign capture', an agent's "
+        "URL (http://127.0.0.1:8421 or unix:///PATH), or any machine as for --machine.",
     ),
 ]
 KubeletConfigOption = Annotated[
     Path | None,
-    typer.Option(
+    optional(
         "--kubelet-config",
         metavar="FILE",
-        show_default=False,
         help="A KubeletConfiguration (or an AgentConfiguration) in place of the host's own.",
     ),
 ]
 StateOption = Annotated[
     Path | None,
-    typer.Option(
+    optional(
         "--state",
         metavar="DIR",
-        show_default=False,
         help="A directory with the kubelet's state files, such as /var/lib/kubelet.",
     ),
 ]
 PodsOption = Annotated[
     Path | None,
-    typer.Option(
+    optional(
         "--pods",
         metavar="FILE",
-        show_default=False,
         help="The running pods: the output of 'kubectl get pods -A -o json', or a directory of "
         "static manifests.",
     ),
 ]
 KubernetesOption = Annotated[
     str | None,
-    typer.Option(
-        "--kubernetes",
-        metavar="VERSION",
-        show_default=False,
-        help="Decide as 1.36 (the default) or 1.37 does.",
-    ),
+    optional("--kubernetes", metavar="VERSION", help="Decide as 1.36 (the default) or 1.37 does."),
 ]
 FidelityOption = Annotated[
     str | None,
-    typer.Option(
+    optional(
         "--fidelity",
         metavar="NAME",
-        show_default=False,
         help="kubelet (the default): every decision as the kubelet's; safe: its defects repaired.",
     ),
 ]
+StaticOption = Annotated[
+    bool,
+    typer.Option("--static", help="Ask as for static pods, which the kubelet takes for critical."),
+]
 
 
-def loaded(
-    on: str | None,
-    machine: str | None,
-    kubelet_config: Path | None,
-    state: Path | None,
-    pods: Path | None,
-    kubernetes: str | None,
-    fidelity: str | None,
-) -> Loaded:
-    """The situation that the options name; what is uncertain about it is said on stderr."""
-    from numalign.apps.snapshots.loading import loaded as load
+@dataclass(frozen=True, slots=True)
+class HostOptions:
+    """Everything that can be said about a host, but for its name."""
 
-    found = load(evidence(on, machine, kubelet_config, state, pods, kubernetes, fidelity))
-    tell(found.notes)
-    return found
+    machine: MachineOption = None
+    kubelet_config: KubeletConfigOption = None
+    state: StateOption = None
+    pods: PodsOption = None
+    kubernetes: KubernetesOption = None
+    fidelity: FidelityOption = None
+
+    def loaded(self, on: str | None) -> Loaded:
+        """The situation that the options name; what is uncertain about it is said on stderr."""
+        from numalign.apps.snapshots.loading import loaded
+
+        found = loaded(self.evidence(on))
+        tell(found.notes)
+        return found
+
+    def evidence(self, on: str | None) -> Evidence:
+        """The same before anything is concluded from it."""
+        from numalign.apps.snapshots.sources import evidence_of
+        from numalign.core.settings import Fidelity
+
+        return evidence_of(
+            on,
+            machine=self.machine,
+            config=self.kubelet_config,
+            state=self.state,
+            pods=running(self.pods),
+            version=chosen_version(self.kubernetes),
+            fidelity=None
+            if self.fidelity is None
+            else chosen(Fidelity, self.fidelity, "--fidelity"),
+        )
 
 
-def evidence(
-    on: str | None,
-    machine: str | None,
-    kubelet_config: Path | None,
-    state: Path | None,
-    pods: Path | None,
-    kubernetes: str | None,
-    fidelity: str | None,
-) -> Evidence:
-    """The same before anything is concluded from it."""
-    from numalign.apps.snapshots.sources import evidence_of
-    from numalign.core.settings import Fidelity, Version
+def chosen_version(text: str | None) -> Version | None:
+    """The version that --kubernetes names, if it is given."""
+    from numalign.core.settings import Version
 
-    return evidence_of(
-        on,
-        machine=machine,
-        config=kubelet_config,
-        state=state,
-        pods=() if pods is None else running(pods),
-        version=None if kubernetes is None else chosen(Version, kubernetes, "--kubernetes"),
-        fidelity=None if fidelity is None else chosen(Fidelity, fidelity, "--fidelity"),
-    )
+    return None if text is None else chosen(Version, text, "--kubernetes")
 
 
 def tell(notes: tuple[str, ...]) -> None:
@@ -141,8 +123,10 @@ def tell(notes: tuple[str, ...]) -> None:
         print(f"note: {note}", file=sys.stderr)
 
 
-def running(place: Path) -> list[PodRecord]:
+def running(place: Path | None) -> list[PodRecord]:
     """The running pods of a file or directory, - standing for stdin."""
+    if place is None:
+        return []
     from numalign.cli import manifests
     from numalign.wire.pods.running import running_pods
 

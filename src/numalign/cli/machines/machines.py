@@ -30,14 +30,8 @@ def machines(ctx: typer.Context, output: Annotated[str, output_option(*FORMATS)]
     """
     out = Output.of(ctx)
     found = _facts()
-    if output == "json":
-        import json
-
-        out.text(json.dumps(found, indent=2) + "\n")
-    elif output == "yaml":
-        import yaml
-
-        out.text(yaml.safe_dump(found, sort_keys=False, width=out.width))
+    if output != "table":
+        out.data(output, found)
     else:
         _table(out, found)
 

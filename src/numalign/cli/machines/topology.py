@@ -11,7 +11,7 @@ import typer
 
 from numalign.apps.render.text import Line, plain
 from numalign.cli.app import examples, new_app
-from numalign.cli.options import MachineOption
+from numalign.cli.options import MachineOption, optional
 from numalign.cli.output import Output, format_of, output_option
 from numalign.core.machine.machine import Machine
 
@@ -34,10 +34,9 @@ def topology(
     output: Annotated[str | None, output_option(*FORMATS)] = None,
     output_file: Annotated[
         Path | None,
-        typer.Option(
+        optional(
             "--output-file",
             metavar="FILE",
-            show_default=False,
             help="Write to this file; its ending tells the format unless -o does.",
         ),
     ] = None,

@@ -9,15 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from numalign.core.what_if import (
-    evictions,
-)
-from numalign.core.what_if import (
-    host as what_if_host,
-)
-from numalign.core.what_if import (
-    pod as what_if_pod,
-)
+from numalign.core.what_if import evictions
+from numalign.core.what_if import host as what_if_host
+from numalign.core.what_if import pod as what_if_pod
 from numalign.core.what_if.search import RUNS_MAX, Change, Kind, Search, StoppedError, freed_of
 
 

@@ -17,24 +17,24 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from numalign.core.errors import CorruptCheckpointError, WireError
+from numalign.core.errors import WireError
 from numalign.core.kubelet.state import CpuState
 from numalign.core.settings import Settings, Version
 from numalign.core.values.gotext import quoted
 from numalign.core.values.sets import format_list, parse_list
 from numalign.wire.checkpoints import cpu_records as records
+from numalign.wire.checkpoints import envelope
 from numalign.wire.checkpoints.cpu_records import (
     PodEntry,
     Record,
     checksum_v2,
     checksum_v3,
-    data_checksum,
 )
+from numalign.wire.checkpoints.envelope import Members, verify
 from numalign.wire.go import json as gojson
 from numalign.wire.go import shapes as goshapes
 
 FILE_NAME: Final = "cpu_manager_state"
-CORRUPTED: Final = "checkpoint is corrupted"
 
 # The runtime's container ids with the pod and the name of each container, for V1 files.
 Containers = Mapping[str, tuple[str, str]]
@@ -64,9 +64,6 @@ def _list_text(mask: int) -> str:
     return format_list(mask)
 
 
-Members = list[tuple[str, str]]
-
-
 def _legacy_file(record: Record, *, has_pod_sets: bool) -> str:
     """A V2 file, or a V3 file with the sets of whole pods."""
     members = _head(record)
@@ -83,15 +80,7 @@ def _v4_file(record: Record, baselines: Mapping[str, Mapping[str, str]]) -> str:
         payload.append(("podEntries", _pods_text(record)))
     if baselines:
         payload.append(("baselines", _baselines_text(baselines)))
-    data = gojson.written_object(payload)
-    return gojson.written_object(
-        [
-            *head,
-            ("checksum", str(checksum_v2(record))),
-            ("data", gojson.quote(data)),
-            ("dataChecksum", str(data_checksum(data))),
-        ]
-    )
+    return envelope.written(head, checksum_v2(record), payload)
 
 
 def _head(record: Record) -> Members:
@@ -149,10 +138,7 @@ def decode(
             record = _loaded_1_37(data, settings)
         return _restored(record, settings)
     except WireError as exc:
-        raise CorruptCheckpointError(
-            f"could not restore state from checkpoint: {exc}, please drain this node and delete "
-            f"the CPU manager checkpoint file {quoted(path)} before restarting Kubelet"
-        ) from exc
+        raise envelope.not_restored(exc, "CPU", path) from exc
 
 
 def _loaded_1_36(data: bytes, settings: Settings, containers: Containers) -> Record:
@@ -176,11 +162,11 @@ def _loaded_v2_or_v1(data: bytes, settings: Settings, containers: Containers) ->
 
 
 def _loaded_1_37(data: bytes, settings: Settings) -> Record:
-    envelope, fault = goshapes.attempt(data, records.V4)
+    found, fault = goshapes.attempt(data, records.V4)
     try:
-        return _payload(envelope, fault)
+        return envelope.payload(found, fault, records.V4_DATA, "cpu")
     except WireError as exc:
-        if envelope.data or envelope.data_checksum:
+        if found.data or found.data_checksum:
             raise WireError(f"could not load v4 checkpoint: {exc}") from exc
     try:
         return _loaded_v3(data, (records.LEGACY_NAME, "CPUManagerCheckpointV3"))
@@ -188,21 +174,9 @@ def _loaded_1_37(data: bytes, settings: Settings) -> Record:
         return _loaded_v2(data, settings)
 
 
-def _payload(envelope: records.Envelope, fault: str | None) -> Record:
-    if fault is not None:
-        raise WireError(f"failed to deserialize cpu manager checkpoint: {fault}")
-    try:
-        record = goshapes.read(envelope.data.encode(), records.V4_DATA)
-    except WireError as exc:
-        raise WireError(f"failed to deserialize cpu manager checkpoint data: {exc}") from exc
-    if envelope.data_checksum != data_checksum(envelope.data):
-        raise WireError(CORRUPTED)
-    return record
-
-
 def _loaded_v3(data: bytes, names: tuple[str, ...]) -> Record:
     record = goshapes.read(data, records.V3)
-    _verify(record.checksum, *(checksum_v3(record, name) for name in names))
+    verify(record.checksum, *(checksum_v3(record, name) for name in names))
     return record
 
 
@@ -214,20 +188,15 @@ def _loaded_v2(data: bytes, settings: Settings) -> Record:
         names = (
             (records.LEGACY_NAME,) if has_gate else (records.LEGACY_NAME, "CPUManagerCheckpointV2")
         )
-        _verify(record.checksum, *(checksum_v2(record, name) for name in names))
+        verify(record.checksum, *(checksum_v2(record, name) for name in names))
     return record
 
 
 def _loaded_v1(data: bytes) -> records.RecordV1:
     record = goshapes.read(data, records.V1)
     if record.checksum:
-        _verify(record.checksum, records.checksum_v1(record))
+        verify(record.checksum, records.checksum_v1(record))
     return record
-
-
-def _verify(stored: int, *accepted: int) -> None:
-    if stored not in accepted:
-        raise WireError(CORRUPTED)
 
 
 def _migrated(old: records.RecordV1, containers: Containers) -> Record:

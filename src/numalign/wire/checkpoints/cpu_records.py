@@ -8,7 +8,8 @@ import msgspec
 
 from numalign.core.values.sets import bits, parse_list
 from numalign.wire.go import dump
-from numalign.wire.go.shapes import CHECKSUM, Converted, Fields, Keyed, Struct, Text
+from numalign.wire.go.scalars import CHECKSUM, Text
+from numalign.wire.go.shapes import Converted, Fields, Keyed, Struct
 
 Sets = dict[str, str]
 
@@ -84,25 +85,15 @@ V1: Final = Struct(
     RecordV1,
     {**_HEAD, "entries": ("entries", Keyed(_TEXT)), **_CHECKSUM},
 )
-V2: Final = Struct(
-    "state.CPUManagerCheckpointV2",
-    Record,
-    {**_HEAD, **_ENTRIES, **_CHECKSUM},
-)
+V2: Final = Struct("state.CPUManagerCheckpointV2", Record, {**_HEAD, **_ENTRIES, **_CHECKSUM})
 V3: Final = Struct(
-    "state.CPUManagerCheckpointV3",
-    Record,
-    {**_HEAD, **_ENTRIES, **_PODS, **_CHECKSUM},
+    "state.CPUManagerCheckpointV3", Record, {**_HEAD, **_ENTRIES, **_PODS, **_CHECKSUM}
 )
 V4: Final = Struct(
-    "state.CPUManagerCheckpoint",
-    Envelope,
-    {**_HEAD, **_ENTRIES, **_CHECKSUM, **_DATA},
+    "state.CPUManagerCheckpoint", Envelope, {**_HEAD, **_ENTRIES, **_CHECKSUM, **_DATA}
 )
 V4_DATA: Final = Struct(
-    "state.CPUManagerCheckpointData",
-    Record,
-    {**_HEAD, **_ENTRIES, **_PODS, **_BASELINES},
+    "state.CPUManagerCheckpointData", Record, {**_HEAD, **_ENTRIES, **_PODS, **_BASELINES}
 )
 
 # The name that checksums have always been made with, whatever the type is called today.
@@ -128,11 +119,6 @@ def checksum_v3(record: Record, name: str = LEGACY_NAME) -> int:
     items = None if pods is None else ((pod, _dumped_pod(pods[pod].mask)) for pod in sorted(pods))
     dumped = f"PodEntries:(state.PodCPUAssignments){dump.mapping(items)}"
     return dump.checksum(f"{_dumped_start(record, name)} {dumped}{_TAIL}")
-
-
-def data_checksum(data: str) -> int:
-    """The checksum of the inner text of a V4 file."""
-    return dump.checksum(f"(string){data}")
 
 
 def _dumped_head(name: str, policy: str, shared: str) -> str:

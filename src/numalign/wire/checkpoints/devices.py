@@ -17,7 +17,8 @@ from numalign.core.errors import CorruptCheckpointError, WireError
 from numalign.wire.go import dump
 from numalign.wire.go import json as gojson
 from numalign.wire.go import shapes as goshapes
-from numalign.wire.go.shapes import CHECKSUM, INT64, Bytes, Items, Keyed, Numbered, Struct, Text
+from numalign.wire.go.scalars import CHECKSUM, INT64, Bytes, Text
+from numalign.wire.go.shapes import Items, Keyed, Numbered, Struct
 
 FILE_NAME: Final = "kubelet_internal_checkpoint"
 FOLDER: Final = "device-plugins"  # below the directory of the other state files

@@ -15,17 +15,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from numalign.core.errors import CorruptCheckpointError, WireError
+from numalign.core.errors import WireError
 from numalign.core.kubelet.state import Block, MemoryState, MemoryTable, NodeMemory
 from numalign.core.settings import Settings, Version
 from numalign.core.values.gotext import quoted
+from numalign.wire.checkpoints import envelope
 from numalign.wire.checkpoints import memory_records as records
-from numalign.wire.checkpoints.memory_records import Record, checksum_v1, checksum_v2, data_checksum
+from numalign.wire.checkpoints.envelope import CORRUPTED, verify
+from numalign.wire.checkpoints.memory_records import Record, checksum_v1, checksum_v2
 from numalign.wire.go import json as gojson
 from numalign.wire.go import shapes as goshapes
 
 FILE_NAME: Final = "memory_manager_state"
-CORRUPTED: Final = "checkpoint is corrupted"
 
 
 def encode(state: MemoryState, settings: Settings) -> bytes:
@@ -40,15 +41,8 @@ def encode(state: MemoryState, settings: Settings) -> bytes:
 
 def _v3_file(record: Record) -> str:
     members = _members(record)
-    data = gojson.written_object(members)
-    return gojson.written_object(
-        [
-            *(member for member in members if member[0] != "podEntries"),
-            ("checksum", str(checksum_v1(record))),
-            ("data", gojson.quote(data)),
-            ("dataChecksum", str(data_checksum(data))),
-        ]
-    )
+    head = [member for member in members if member[0] != "podEntries"]
+    return envelope.written(head, checksum_v1(record), members)
 
 
 def _record(state: MemoryState, *, has_pod_blocks: bool) -> Record:
@@ -146,10 +140,7 @@ def decode(data: bytes, settings: Settings, *, path: str = FILE_NAME) -> MemoryS
             record = _loaded_1_37(data)
         return _restored(record, settings)
     except WireError as exc:
-        raise CorruptCheckpointError(
-            f"could not restore state from checkpoint: {exc}, please drain this node and delete "
-            f"the memory manager checkpoint file {quoted(path)} before restarting Kubelet"
-        ) from exc
+        raise envelope.not_restored(exc, "memory", path) from exc
 
 
 def _loaded_1_36(data: bytes, settings: Settings) -> Record:
@@ -165,11 +156,11 @@ def _loaded_1_36(data: bytes, settings: Settings) -> Record:
 
 
 def _loaded_1_37(data: bytes) -> Record:
-    envelope, fault = goshapes.attempt(data, records.V3)
+    found, fault = goshapes.attempt(data, records.V3)
     try:
-        return _payload(envelope, fault)
+        return envelope.payload(found, fault, records.V3_DATA, "memory")
     except WireError as exc:
-        if envelope.data or envelope.data_checksum:
+        if found.data or found.data_checksum:
             raise WireError(f"could not load v3 checkpoint: {exc}") from exc
     try:
         return _loaded_v2(data)
@@ -177,30 +168,16 @@ def _loaded_1_37(data: bytes) -> Record:
         return _loaded_v1(data, (records.LEGACY_NAME,))
 
 
-def _payload(envelope: records.Envelope, fault: str | None) -> Record:
-    if fault is not None:
-        raise WireError(f"failed to deserialize memory manager checkpoint: {fault}")
-    try:
-        record = goshapes.read(envelope.data.encode(), records.V3_DATA)
-    except WireError as exc:
-        raise WireError(f"failed to deserialize memory manager checkpoint data: {exc}") from exc
-    if envelope.data_checksum != data_checksum(envelope.data):
-        raise WireError(CORRUPTED)
-    return record
-
-
 def _loaded_v2(data: bytes) -> Record:
     record = goshapes.read(data, records.V2)
-    if record.checksum != checksum_v2(record):
-        raise WireError(CORRUPTED)
+    verify(record.checksum, checksum_v2(record))
     return record
 
 
 def _loaded_v1(data: bytes, names: tuple[str, ...]) -> Record:
     record = goshapes.read(data, records.V1)
-    # Files from before the checksums have none.
-    if record.checksum and record.checksum not in [checksum_v1(record, name) for name in names]:
-        raise WireError(CORRUPTED)
+    if record.checksum:  # files from before the checksums have none
+        verify(record.checksum, *(checksum_v1(record, name) for name in names))
     return record
 
 

@@ -7,18 +7,8 @@ from typing import Final
 import msgspec
 
 from numalign.wire.go import dump
-from numalign.wire.go.shapes import (
-    CHECKSUM,
-    INT,
-    UINT64,
-    Fields,
-    Items,
-    Keyed,
-    Numbered,
-    Pointer,
-    Struct,
-    Text,
-)
+from numalign.wire.go.scalars import CHECKSUM, INT, UINT64, Text
+from numalign.wire.go.shapes import Fields, Items, Keyed, Numbered, Pointer, Struct
 
 
 class Table(msgspec.Struct):
@@ -111,26 +101,10 @@ _PODS: Final[Fields] = {"podEntries": ("pods", Keyed(_POD_ENTRY, "state.PodMemor
 _TAIL: Final[Fields] = {"checksum": ("checksum", CHECKSUM)}
 _DATA: Final[Fields] = {"data": ("data", _TEXT), "dataChecksum": ("data_checksum", CHECKSUM)}
 
-V1: Final = Struct(
-    "state.MemoryManagerCheckpointV1",
-    Record,
-    {**_HEAD, **_TAIL},
-)
-V2: Final = Struct(
-    "state.MemoryManagerCheckpointV2",
-    Record,
-    {**_HEAD, **_PODS, **_TAIL},
-)
-V3: Final = Struct(
-    "state.MemoryManagerCheckpoint",
-    Envelope,
-    {**_HEAD, **_TAIL, **_DATA},
-)
-V3_DATA: Final = Struct(
-    "state.MemoryManagerCheckpointData",
-    Record,
-    {**_HEAD, **_PODS},
-)
+V1: Final = Struct("state.MemoryManagerCheckpointV1", Record, {**_HEAD, **_TAIL})
+V2: Final = Struct("state.MemoryManagerCheckpointV2", Record, {**_HEAD, **_PODS, **_TAIL})
+V3: Final = Struct("state.MemoryManagerCheckpoint", Envelope, {**_HEAD, **_TAIL, **_DATA})
+V3_DATA: Final = Struct("state.MemoryManagerCheckpointData", Record, {**_HEAD, **_PODS})
 
 # The name that checksums have always been made with, whatever the type is called today.
 LEGACY_NAME: Final = "MemoryManagerCheckpoint"
@@ -147,11 +121,6 @@ def checksum_v2(record: Record) -> int:
     items = None if pods is None else ((pod, _dumped_pod(pods[pod])) for pod in sorted(pods))
     dumped = f"PodEntries:(state.PodMemoryAssignments){dump.mapping(items)}"
     return dump.checksum(f"{_dumped_start(record, LEGACY_NAME)} {dumped} {_DUMPED_END}")
-
-
-def data_checksum(data: str) -> int:
-    """The checksum of the inner text of a V3 file."""
-    return dump.checksum(f"(string){data}")
 
 
 _DUMPED_END: Final = "Checksum:(checksum.Checksum)0}"

@@ -16,29 +16,9 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from numalign.core.errors import WireError
 from numalign.wire.go.json import Json, Members, clean, parse
 from numalign.wire.go.reading import Reading, Shape, kind_of
-from numalign.wire.go.scalars import CHECKSUM, INT, INT64, UINT8, UINT64, Bytes, Text, Whole
+from numalign.wire.go.scalars import INT, Whole
 
-__all__ = [
-    "CHECKSUM",
-    "INT",
-    "INT64",
-    "UINT8",
-    "UINT64",
-    "Bytes",
-    "Converted",
-    "Fields",
-    "Items",
-    "Keyed",
-    "Numbered",
-    "Pointer",
-    "Shape",
-    "Struct",
-    "Text",
-    "Whole",
-    "attempt",
-    "read",
-]
-
+K = TypeVar("K")
 S = TypeVar("S")
 T = TypeVar("T")
 
@@ -111,18 +91,7 @@ class Keyed(Generic[T]):
 
     def read(self, value: Json, current: dict[str, T] | None, at: Reading) -> dict[str, T] | None:
         """The former map with the entries of the text."""
-        if value is None:
-            return None
-        if not isinstance(value, Members):
-            at.note_type(kind_of(value), self.go_type)
-            return current
-        result, path = dict(current or {}), at.path
-        for raw, item in value:
-            key = clean(raw)
-            at.path = (*path, key)
-            result[key] = self.element.read(item, self.element.zero(), at)
-        at.path = path
-        return result
+        return _entries(self, value, current, at, lambda key: key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,22 +113,38 @@ class Numbered(Generic[T]):
 
     def read(self, value: Json, current: dict[int, T] | None, at: Reading) -> dict[int, T] | None:
         """The former map with the entries of the text; one with a bad key is left out."""
-        if value is None:
-            return None
-        if not isinstance(value, Members):
-            at.note_type(kind_of(value), self.go_type)
-            return current
-        result, path = dict(current or {}), at.path
-        for raw, item in value:
-            key = clean(raw)
-            at.path = (*path, key)
-            number = self.key.number(key.removeprefix("+") if key[1:2].isdigit() else key)
-            if number is None:
+
+        def number(key: str) -> int | None:
+            found = self.key.number(key.removeprefix("+") if key[1:2].isdigit() else key)
+            if found is None:
                 at.note_type(f"number {key}", self.key.go_type)
-            else:
-                result[number] = self.element.read(item, self.element.zero(), at)
-        at.path = path
-        return result
+            return found
+
+        return _entries(self, value, current, at, number)
+
+
+def _entries(
+    shape: Keyed[T] | Numbered[T],
+    value: Json,
+    current: dict[K, T] | None,
+    at: Reading,
+    key_of: Callable[[str], K | None],
+) -> dict[K, T] | None:
+    """The former map with the entries of the text, but for those whose key is none."""
+    if value is None:
+        return None
+    if not isinstance(value, Members):
+        at.note_type(kind_of(value), shape.go_type)
+        return current
+    result, path = dict(current or {}), at.path
+    for raw, item in value:
+        text = clean(raw)
+        at.path = (*path, text)
+        key = key_of(text)
+        if key is not None:
+            result[key] = shape.element.read(item, shape.element.zero(), at)
+    at.path = path
+    return result
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from numalign.core.settings import Version
 from numalign.core.values import goduration
 from numalign.core.values.gotext import quoted
 from numalign.core.values.sets import parse_list
-from numalign.wire.kubelet.record import KubeletConfig
+from numalign.wire.kubelet.keys import KubeletConfig
 
 _INVALID: Final = "invalid configuration: "
 _TOPOLOGY_POLICIES: Final = ("none", "best-effort", "restricted", "single-numa-node")

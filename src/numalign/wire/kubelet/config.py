@@ -2,60 +2,31 @@
 
 ``load`` reads and checks a KubeletConfiguration. Everything that is wrong with it is said at
 once, one line each, in the kubelet's own words where it has words for it. ``settings_for``
-then reduces it to what the managers of one machine are configured with.
+then reduces it to what the managers of one machine are configured with, and ``document_of``
+writes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from numalign.core.config import feature_gates, reservations
 from numalign.core.errors import ConfigError, WireError
-from numalign.core.settings import GATE_DEFAULTS, Fidelity, ReservedMemory, Settings, Version
+from numalign.core.settings import GATE_DEFAULTS, Fidelity, Settings, Version
 from numalign.core.values.gotext import quoted
 from numalign.core.values.quantity import Quantity
 from numalign.core.values.sets import CpuSet
 from numalign.wire import yaml as plain_yaml
 from numalign.wire.kubelet import checks as _kubelet_checks
-from numalign.wire.kubelet.keys import unused_keys
-from numalign.wire.kubelet.record import KubeletConfig
+from numalign.wire.kubelet.keys import KEYS, USED_KEYS, KubeletConfig, unused_keys
 from numalign.wire.kubelet.typed_members import TypedMembers, shown
 
 __all__ = ["API_VERSION", "KIND", "USED_KEYS", "KubeletConfig", "load", "settings_for"]
 
 API_VERSION: Final = "kubelet.config.k8s.io/v1beta1"
 KIND: Final = "KubeletConfiguration"
-
-
-USED_KEYS: Final = frozenset(
-    {
-        "apiVersion",
-        "cpuCFSQuota",
-        "cpuCFSQuotaPeriod",
-        "cpuManagerPolicy",
-        "cpuManagerPolicyOptions",
-        "cpuManagerReconcilePeriod",
-        "enforceNodeAllocatable",
-        "evictionHard",
-        "featureGates",
-        "kind",
-        "kubeReserved",
-        "kubeReservedCgroup",
-        "maxPods",
-        "memoryManagerPolicy",
-        "memoryThrottlingFactor",
-        "mergeDefaultEvictionSettings",
-        "podsPerCore",
-        "reservedMemory",
-        "reservedSystemCPUs",
-        "systemReserved",
-        "systemReservedCgroup",
-        "topologyManagerPolicy",
-        "topologyManagerPolicyOptions",
-        "topologyManagerScope",
-    }
-)
 
 
 def load(data: bytes | str, *, version: Version, strict: bool = True) -> KubeletConfig:
@@ -103,77 +74,29 @@ def _header_faults(members: TypedMembers) -> list[str]:
 
 
 def _config(members: TypedMembers) -> KubeletConfig:
-    defaults = KubeletConfig()
-    period = members.duration("cpuManagerReconcilePeriod", 0)
+    usual = KubeletConfig()
     return KubeletConfig(
-        cpu_policy=members.text("cpuManagerPolicy", defaults.cpu_policy),
-        cpu_options=members.texts("cpuManagerPolicyOptions") or {},
-        cpu_reconcile_period_ns=period or defaults.cpu_reconcile_period_ns,
-        memory_policy=members.text("memoryManagerPolicy", defaults.memory_policy),
-        reserved_memory=_reserved_memory(members),
-        topology_policy=members.text("topologyManagerPolicy", defaults.topology_policy),
-        topology_scope=members.text("topologyManagerScope", defaults.topology_scope),
-        topology_options=members.texts("topologyManagerPolicyOptions") or {},
-        reserved_system_cpus=members.text("reservedSystemCPUs", ""),
-        kube_reserved=members.texts("kubeReserved") or {},
-        system_reserved=members.texts("systemReserved") or {},
-        eviction_hard=_eviction_hard(members),
-        enforce_node_allocatable=_enforced(members) or defaults.enforce_node_allocatable,
-        cpu_cfs_quota=members.truth("cpuCFSQuota", default=True),
-        cpu_cfs_quota_period_ns=members.duration(
-            "cpuCFSQuotaPeriod", defaults.cpu_cfs_quota_period_ns
-        ),
-        system_reserved_cgroup=members.text("systemReservedCgroup", ""),
-        kube_reserved_cgroup=members.text("kubeReservedCgroup", ""),
-        memory_throttling_factor=members.decimal("memoryThrottlingFactor"),
-        feature_gates=members.truths("featureGates"),
-        # Nothing and zero both mean the default, as the kubelet fills them in.
-        pods_max=_count(members, "maxPods") or defaults.pods_max,
-        pods_per_core=_count(members, "podsPerCore"),
+        **{key.member: key.kind.read(members, key.name, getattr(usual, key.member)) for key in KEYS}
     )
 
 
-def _count(members: TypedMembers, key: str) -> int:
-    found = members.whole(key, 0)
-    if found < 0:
-        members.note(key, str(found), "0 or more")
-    return found
+def document_of(config: KubeletConfig) -> dict[str, Any]:
+    """The configuration as a file that reads back the same; what is the default is left out."""
+    if config.ignore_eviction:
+        config = replace(config, eviction_hard={})
+    usual = KubeletConfig()
+    values = {key: (getattr(config, key.member), getattr(usual, key.member)) for key in KEYS}
+    written = {
+        key.name: key.kind.write(value)
+        for key, (value, default) in values.items()
+        if value != default
+    }
+    return {"apiVersion": API_VERSION, "kind": KIND, **written}
 
 
-def _eviction_hard(members: TypedMembers) -> Mapping[str, str]:
-    """The thresholds of the file: they replace all defaults, unless they are to be merged."""
-    chosen = members.texts("evictionHard")
-    is_merged = members.truth("mergeDefaultEvictionSettings", default=False)
-    if chosen is None:
-        return reservations.EVICTION_HARD_DEFAULTS
-    return {**reservations.EVICTION_HARD_DEFAULTS, **chosen} if is_merged else chosen
-
-
-def _enforced(members: TypedMembers) -> tuple[str, ...]:
-    names = []
-    for index, item in enumerate(members.items("enforceNodeAllocatable")):
-        if isinstance(item, str):
-            names.append(item)
-        else:
-            members.note(f"enforceNodeAllocatable[{index}]", shown(item), "a text")
-    return tuple(names)
-
-
-def _reserved_memory(members: TypedMembers) -> tuple[ReservedMemory, ...]:
-    found = []
-    for index, item in enumerate(members.items("reservedMemory")):
-        path = f"reservedMemory[{index}]"
-        if not isinstance(item, dict):
-            members.note(path, shown(item), "a map with numaNode and limits")
-            continue
-        entry = TypedMembers(item, f"{path}.")
-        for key in sorted(set(item) - {"numaNode", "limits"}):
-            entry.faults.append(f"unknown field {quoted(f'{path}.{key}')}")
-        node = entry.whole("numaNode", 0)
-        limits = entry.quantities("limits")
-        found += [ReservedMemory(node, kind, limits[kind]) for kind in sorted(limits)]
-        members.faults += entry.faults
-    return tuple(found)
+def reduced(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Only the members that placement depends on: none of them holds a secret."""
+    return {key: document[key] for key in sorted(document) if key in USED_KEYS}
 
 
 def settings_for(

@@ -13,6 +13,7 @@ from numalign.core.errors import ConfigError
 from numalign.core.settings import ReservedMemory
 from numalign.core.values.gotext import atoi, quoted
 from numalign.core.values.quantity import Quantity
+from numalign.wire.kubelet.keys import COUNT, KEYS, TEXT, Key, reserved_memory_written
 
 
 def reserved_memory(values: Iterable[str]) -> tuple[ReservedMemory, ...]:
@@ -53,22 +54,8 @@ def _limit(node: int, text: str) -> ReservedMemory:
 
 # Flags that say the same as members of the configuration file, and win over it.
 
-_TEXTS: Final = {
-    "cpu-manager-policy": "cpuManagerPolicy",
-    "memory-manager-policy": "memoryManagerPolicy",
-    "pod-manifest-path": "staticPodPath",
-    "reserved-cpus": "reservedSystemCPUs",
-    "topology-manager-policy": "topologyManagerPolicy",
-    "topology-manager-scope": "topologyManagerScope",
-}
-_MAPS: Final = {
-    "cpu-manager-policy-options": ("cpuManagerPolicyOptions", "="),
-    "eviction-hard": ("evictionHard", "<"),
-    "kube-reserved": ("kubeReserved", "="),
-    "system-reserved": ("systemReserved", "="),
-    "topology-manager-policy-options": ("topologyManagerPolicyOptions", "="),
-}
-_NUMBERS: Final = {"max-pods": "maxPods", "pods-per-core": "podsPerCore"}
+_BETWEEN: Final = {"evictionHard": "<"}  # a name and its value; elsewhere it is =
+_STATIC_PODS: Final = Key("staticPodPath", "", flag="pod-manifest-path")
 
 
 def flags_of(arguments: Iterable[str]) -> dict[str, list[str]]:
@@ -94,27 +81,24 @@ def flags_of(arguments: Iterable[str]) -> dict[str, list[str]]:
 def overlaid(document: Mapping[str, Any], flags: Mapping[str, list[str]]) -> dict[str, Any]:
     """A KubeletConfiguration with what the flags say in place of what it says."""
     found = dict(document)
-    for flag, key in _TEXTS.items():
-        if flag in flags:
-            found[key] = flags[flag][-1]
-    for flag, key in _NUMBERS.items():
-        if flag in flags and flags[flag][-1].isdecimal():
-            found[key] = int(flags[flag][-1])
-    for flag, (key, between) in _MAPS.items():
-        if flag in flags:
-            found[key] = dict(_pairs(flags[flag], between))
+    for key in (*KEYS, _STATIC_PODS):
+        values = flags.get(key.flag) if key.flag else None
+        if not values:
+            continue
+        if key.kind is TEXT:
+            found[key.name] = values[-1]
+        elif key.kind is not COUNT:
+            found[key.name] = dict(_pairs(values, _BETWEEN.get(key.name, "=")))
+        elif values[-1].isdecimal():
+            found[key.name] = int(values[-1])
     if "feature-gates" in flags:
         gates = {
             name: value.lower() == "true" for name, value in _pairs(flags["feature-gates"], "=")
         }
         found["featureGates"] = {**(found.get("featureGates") or {}), **gates}
     if "reserved-memory" in flags:
-        by_node: dict[int, dict[str, str]] = {}
-        for item in reserved_memory(flags["reserved-memory"]):
-            by_node.setdefault(item.node, {})[item.type] = str(item.amount)
-        found["reservedMemory"] = [
-            {"numaNode": node, "limits": limits} for node, limits in by_node.items()
-        ]
+        entries = reserved_memory(flags["reserved-memory"])
+        found["reservedMemory"] = reserved_memory_written(entries)
     return found
 
 

@@ -1,17 +1,12 @@
-"""The way from the command line to a running agent: HTTP over its unix socket, or over TCP."""
+"""The way to a running agent: HTTP over its unix socket, or over TCP."""
 
 # ruff: noqa: PLC0415 - httpx takes long to load, and --help must not wait for it
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
-from numalign.adapters.local import paths
 from numalign.core.errors import ConfigError, PeerError
 
 if TYPE_CHECKING:
@@ -19,35 +14,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_SECONDS: Final = 30.0
 CONNECT_SECONDS: Final = 5.0
-ANSWER_BYTES_MAX: Final = 256 * 1024 * 1024
-SOCKET_VARIABLE: Final = "NUMALIGN_SOCKET"
-TOKEN_VARIABLE: Final = "NUMALIGN_TOKEN"  # noqa: S105 - the name of a variable
-
-SocketOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--socket",
-        metavar="PATH",
-        envvar=SOCKET_VARIABLE,
-        show_default=False,
-        help="The agent's unix socket, if it is not in the usual state directory.",
-    ),
-]
-ServerOption = Annotated[
-    str | None,
-    typer.Option(
-        "--server",
-        metavar="URL",
-        show_default=False,
-        help=f"Reach the agent over TCP instead; {TOKEN_VARIABLE} holds the token for changes.",
-    ),
-]
-NamespaceOption = Annotated[
-    str | None,
-    typer.Option(
-        "--namespace", "-n", metavar="NAME", show_default=False, help="The namespace of the pod."
-    ),
-]
+CAPTURE_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
 class RefusalError(Exception):
@@ -134,6 +101,16 @@ class AgentClient:
         except msgspec.DecodeError as exc:
             raise PeerError(f"{self.where}: the answer to {path} is no JSON") from exc
 
+    def content(self, path: str, bytes_max: int) -> bytes:
+        """The bytes of an answer that is no JSON; PeerError if they are more than they may be."""
+        data = b""
+        with self.stream(path) as parts:
+            for part in parts:
+                data += part
+                if len(data) > bytes_max:
+                    raise PeerError(f"{self.where}: found more than {bytes_max} bytes at {path}.")
+        return data
+
     def pod_named(self, name: str, namespace: str | None) -> Any:  # noqa: ANN401 - JSON
         """The one pod of this name; PeerError if there is none, or several and no namespace."""
         query = {"name": name} if namespace is None else {"name": name, "namespace": namespace}
@@ -164,55 +141,52 @@ def _refusal(status: int, value: object) -> RefusalError:
 
 
 @contextmanager
-def connected(socket: Path | None, server: str | None) -> Iterator[AgentClient]:
-    """A client of the agent that the options name, or of the one in the usual place."""
+def connected(place: str, token: str | None = None) -> Iterator[AgentClient]:
+    """A client of the agent at ``unix:///PATH`` or at an http or https URL."""
     import httpx
 
-    if server is not None:
-        if socket is not None and SOCKET_VARIABLE not in os.environ:
-            raise ConfigError("found both --socket and --server, expected one of them.")
-        if not server.startswith(("http://", "https://")):
-            raise ConfigError(
-                f"--server: found {server!r}, expected a URL such as http://HOST:PORT."
-            )
-        # Certificates take long to load, and only https needs them.
-        verify = server.startswith("https://")
-        transport, base, where = httpx.HTTPTransport(verify=verify), server, server
-        token = _token()
-    else:
-        path = socket or paths.socket_path(paths.state_directory())
+    base, path = place, None
+    if place.startswith("unix://"):
+        base, path = "http://localhost", place.removeprefix("unix://")
         _probe(path)
-        transport, base = httpx.HTTPTransport(uds=str(path), verify=False), "http://localhost"
-        where, token = str(path), None
     headers = {} if token is None else {"authorization": f"Bearer {token}"}
     try:
         http = httpx.Client(
             base_url=base,
-            transport=transport,
+            # Certificates take long to load, and only https needs them.
+            transport=httpx.HTTPTransport(verify=base.startswith("https://"), uds=path),
             headers=headers,
             timeout=httpx.Timeout(TIMEOUT_SECONDS, connect=CONNECT_SECONDS),
             trust_env=False,  # a proxy has no business between us and this host
         )
     except (httpx.InvalidURL, ValueError) as exc:
-        raise ConfigError(f"--server: found {server!r}: {exc}.") from exc
+        raise ConfigError(f"found the URL {place!r}: {exc}.") from exc
+    if not http.base_url.host:
+        raise ConfigError(f"found the URL {place!r}, expected one such as http://127.0.0.1:8421.")
     with http:
-        yield AgentClient(http, where)
+        yield AgentClient(http, place.removeprefix("unix://"))
 
 
-def _probe(path: Path) -> None:
+def capture_of(place: str) -> bytes:
+    """The bundle of a running agent."""
+    with connected(place) as agent:
+        return agent.content("/capture", CAPTURE_BYTES_MAX)
+
+
+def _probe(path: str) -> None:
     """Connects once by hand: the words for each failure are better, and nothing is left open."""
     import socket
 
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(CONNECT_SECONDS)
         try:
-            probe.connect(str(path))
+            probe.connect(path)
         except PermissionError as exc:
             raise PeerError(
                 f"{path}: this user may not use the socket; the agent's owner may."
             ) from exc
         except OSError as exc:
-            raise _nobody(str(path)) from exc
+            raise _nobody(path) from exc
 
 
 def _nobody(where: str) -> PeerError:
@@ -221,11 +195,3 @@ def _nobody(where: str) -> PeerError:
         "--socket or --server.",
         retry=True,
     )
-
-
-def _token() -> str | None:
-    given = os.environ.get(TOKEN_VARIABLE)
-    if given:
-        return given
-    path = paths.token_path(paths.state_directory())
-    return paths.read_token(path) if os.access(path, os.R_OK) else None

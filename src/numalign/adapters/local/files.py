@@ -1,0 +1,65 @@
+"""Files read whole within a limit, and files replaced whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Final
+
+from numalign.core.errors import ConfigError
+
+PRIVATE: Final = 0o600
+
+
+def read_bounded(path: Path, bytes_max: int) -> bytes:
+    """The bytes of a file; OSError where it cannot be read or is larger than it may be."""
+    with path.open("rb") as stream:
+        data = stream.read(bytes_max + 1)
+    if len(data) > bytes_max:
+        raise OSError(errno.EFBIG, f"found more than {bytes_max} bytes", str(path))
+    return data
+
+
+def read_small(path: Path, bytes_max: int) -> bytes | None:
+    """The bytes of a file, None where there is none; ConfigError if unreadable or too large."""
+    try:
+        return read_bounded(path, bytes_max)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {reason_of(error)}.") from error
+
+
+def reason_of(error: OSError) -> str:
+    """Why the system refused, in its words."""
+    return error.strerror or type(error).__name__
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Puts a file for its owner alone in place; when it returns, the content is on the disk.
+
+    It is written beside, flushed and renamed, so that a crash leaves the old file or the new one.
+    """
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.unlink(missing_ok=True)  # what a crash has left, or a link that somebody has laid
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.rename(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    flush_directory(path.parent)
+
+
+def flush_directory(directory: Path) -> None:
+    """Brings the names in a directory to the disk."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,72 @@
+"""Which agent the commands talk to, and which pod is meant."""
+
+# ruff: noqa: PLC0415 - a command loads what it needs when it runs
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+from numalign.cli.options import optional
+from numalign.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from numalign.adapters.local.agent_client import AgentClient
+
+SOCKET_VARIABLE: Final = "NUMALIGN_SOCKET"
+TOKEN_VARIABLE: Final = "NUMALIGN_TOKEN"  # noqa: S105 - the name of a variable
+
+NamespaceOption = Annotated[
+    str | None, optional("--namespace", "-n", metavar="NAME", help="The namespace of the pod.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """Where the agent is."""
+
+    socket: Annotated[
+        Path | None,
+        optional(
+            "--socket",
+            metavar="PATH",
+            envvar=SOCKET_VARIABLE,
+            help="The agent's unix socket, if it is not in the usual state directory.",
+        ),
+    ] = None
+    server: Annotated[
+        str | None,
+        optional(
+            "--server",
+            metavar="URL",
+            help=f"Reach the agent over TCP instead; {TOKEN_VARIABLE} holds the token for changes.",
+        ),
+    ] = None
+
+    def connected(self) -> AbstractContextManager[AgentClient]:
+        """A client of the agent that the options name, or of the one in the usual place."""
+        from numalign.adapters.local import paths
+        from numalign.adapters.local.agent_client import connected
+
+        if self.server is None:
+            path = self.socket or paths.socket_path(paths.state_directory())
+            return connected(f"unix://{path}")
+        if self.socket is not None and SOCKET_VARIABLE not in os.environ:
+            raise ConfigError("found both --socket and --server, expected one of them.")
+        if not self.server.startswith(("http://", "https://")):
+            raise ConfigError(
+                f"--server: found {self.server!r}, expected a URL such as http://HOST:PORT."
+            )
+        return connected(self.server, _token())
+
+
+def _token() -> str | None:
+    from numalign.adapters.local import paths
+
+    given = os.environ.get(TOKEN_VARIABLE)
+    if given:
+        return given
+    path = paths.token_path(paths.state_directory())
+    return paths.read_token(path) if os.access(path, os.R_OK) else None
