@@ -205,20 +205,27 @@ class _Shape:
     regions: tuple[Region, ...]
 
 
-def _shapes(sets: Sequence[HintSet], all_nodes: int) -> set[_Shape]:
-    shapes = {_Shape(all_nodes, ())}
+def _shapes(sets: Sequence[HintSet], all_nodes: int) -> list[_Shape]:
+    # By the regions in use, what the combinations so far share. Only masks are multiplied: a host
+    # whose amounts wrap around has all of its hints as exact sets.
+    commons: dict[tuple[Region, ...], set[int]] = {(): {all_nodes}}
     for hints in sets:
-        grown: set[_Shape] = set()
+        grown: dict[tuple[Region, ...], set[int]] = {}
         region = hints.region
         use_region = region is not None and region.contains(region.support)
-        for shape in shapes:
-            for mask in hints.exact:
-                if shape.common & mask:
-                    grown.add(_Shape(shape.common & mask, shape.regions))
-            if region is not None and use_region and shape.common & region.support:
-                grown.add(_Shape(shape.common & region.support, (*shape.regions, region)))
-        shapes = grown
-    return shapes
+        for regions, masks in commons.items():
+            if hints.exact:
+                grown.setdefault(regions, set()).update(
+                    mask & exact for mask in masks for exact in hints.exact
+                )
+            if region is not None and use_region:
+                grown.setdefault((*regions, region), set()).update(
+                    mask & region.support for mask in masks
+                )
+        for masks in grown.values():
+            masks.discard(0)
+        commons = grown
+    return [_Shape(mask, regions) for regions, masks in commons.items() for mask in masks]
 
 
 class _Exclusion:
