@@ -88,3 +88,46 @@ def test_a_save_that_fails_half_way_is_made_good_by_the_next_one(tmp_path):
     asyncio.run(work())
     for name in ("cpu_manager_state", "memory_manager_state"):
         assert json.loads(files.read(name))["entries"].keys() == {"a", "c"}
+
+
+def test_effects_are_carried_out_in_the_order_that_step_gives(tmp_path):
+    done = []
+
+    class Recording(DecideOnly):
+        async def pin(self, pins):
+            done.append("pin")
+
+        async def start(self, request):
+            done.append(f"start {request.uid}")
+            return await super().start(request)
+
+        async def repair_drift(self, pins):
+            done.append("repair")
+            return []
+
+    configured = settings("best-effort", safe=True)
+    info = machine(nodes=1)
+    built = hosts.build(configured, info)
+    setup = AgentSetup(built, node_fit.allocatable(configured, info))
+    files = StateDirectory(tmp_path / "state")
+    files.prepare()
+
+    def pod(uid, limits):
+        spec = {"containers": [{"name": "c", "resources": {"limits": limits}}]}
+        text = json.dumps({"kind": "Pod", "metadata": {"name": uid, "uid": uid}, "spec": spec})
+        return load_all(text.encode(), source="test")[0]
+
+    async def work():
+        runtime = Recording(tmp_path)
+        agent = Agent(setup, synthetic_machine("1s:1n:4c:2t"), files, runtime, None, lambda: 0.0)
+        agent.begin(AgentState(hosts.cleaned(built, hosts.start(built))))
+        loop = asyncio.create_task(agent.run())
+        assert (await agent.submit(pod("shared", {"memory": "64Mi"}))).accepted
+        assert (await agent.submit(pod("own", {"cpu": "2", "memory": "64Mi"}))).accepted
+        await asyncio.sleep(0)
+        await agent.handle(RepairDue())
+        await asyncio.sleep(0)
+        loop.cancel()
+
+    asyncio.run(work())
+    assert done == ["start shared", "pin", "start own", "repair"]

@@ -379,3 +379,36 @@ def test_a_container_whose_start_was_only_noted_is_started_again_and_not_called_
     effects = restarted(host)
     assert starts(effects) == ["c"]
     assert host.state.pods["p"].phase is Phase.PENDING
+
+
+def test_a_broken_conservation_law_is_never_saved_and_stops_all_deciding():
+    host = Host()
+    host.submit("p", box(cpu="2"), request=1)
+    cpu = host.state.host.cpu
+    broken = replace(cpu, shared=cpu.shared | cpu.entries["p"]["c"])
+    host.state = replace(host.state, host=replace(host.state.host, cpu=broken))
+    effects = host.submit("q", box(), request=2)
+    assert kinds(effects) == ["Answer", "Publish"]
+    assert (effects[0].accepted, effects[0].reason) == (False, "AgentHalted")
+    assert "CPUs 2-3 belong to the shared pool and to pod p" in host.state.halted
+    assert host.state.pods.keys() == {"p"}
+    [answer] = host.submit("r", box(), request=3)
+    assert answer.reason == "AgentHalted"
+    assert host.exited("p", "c") == []
+
+
+def test_events_decided_together_are_saved_once_and_start_where_the_pool_is_in_the_end():
+    host = Host()
+
+    def submitted(uid, **amounts):
+        spec = PodSpec(containers=[box(**amounts)])
+        record = PodRecord(metadata=Metadata(name=uid), spec=spec)
+        return ev.PodSubmitted(uid, record, "api", host.now, None)
+
+    host.state, effects = step(
+        host.setup, host.state, submitted("shared"), submitted("own", cpu="2")
+    )
+    assert kinds(effects).count("Save") == 1 and kinds(effects)[0] == "Save"
+    first, second = (e for e in effects if isinstance(e, ev.StartContainer))
+    assert first.cpus == host.state.host.cpu.shared == parse_list("0-1,4-7")
+    assert second.cpus == parse_list("2-3")

@@ -1,0 +1,1 @@
+"""Proofs that can fail: small breakages, each with the tests that must notice it."""

@@ -1,0 +1,141 @@
+"""Breakages of the daemons: what breaks, where, old text, new text, who must notice."""
+
+AGENT = "src/numalign/apps/agent"
+SIMULATION = "tests/simulation/test_agent.py"
+
+MUTATIONS = [
+    (
+        "a save is dropped",
+        f"{AGENT}/step.py",
+        "saves: list[Effect] = [Save(after)] if is_saved else []",
+        "saves: list[Effect] = []",
+        SIMULATION,
+    ),
+    (
+        "the state before the decision is saved",
+        f"{AGENT}/step.py",
+        "[Save(after)] if is_saved",
+        "[Save(before or after)] if is_saved",
+        SIMULATION,
+    ),
+    (
+        "the save comes last",
+        f"{AGENT}/step.py",
+        "return after, [*saves, *moves, *placement.placed(setup, after, rest)]",
+        "return after, [*moves, *placement.placed(setup, after, rest), *saves]",
+        SIMULATION,
+    ),
+    (
+        "pins come after starts",
+        f"{AGENT}/step.py",
+        "return after, [*saves, *moves, *placement.placed(setup, after, rest)]",
+        "return after, [*saves, *placement.placed(setup, after, rest), *moves]",
+        SIMULATION,
+    ),
+    (
+        "a start keeps the CPUs of the event that asked for it",
+        f"{AGENT}/step.py",
+        "*placement.placed(setup, after, rest)]",
+        "*rest]",
+        SIMULATION,
+    ),
+    (
+        "the shared pool is not moved",
+        f"{AGENT}/steps/placement.py",
+        "elif before.host.cpu.shared != after.host.cpu.shared:",
+        "elif False:",
+        SIMULATION,
+    ),
+    (
+        "nothing is pinned after a restart",
+        f"{AGENT}/steps/recovery.py",
+        "return settle(setup, None, state, effects)",
+        "return settle(setup, state, state, effects)",
+        SIMULATION,
+    ),
+    (
+        "what an ended pod held is not freed",
+        f"{AGENT}/steps/lifecycle.py",
+        "freed = host.cleaned(setup.host, host.ended(state.host, uid))\n    if not known.deleting",
+        "freed = state.host\n    if not known.deleting",
+        "tests/apps/agent/test_step.py " + SIMULATION,
+    ),
+    (
+        "a pod is forgotten while its containers run",
+        f"{AGENT}/steps/lifecycle.py",
+        "    if any(known.alive()):\n        return state, [Save(state)]\n    freed",
+        "    freed",
+        SIMULATION,
+    ),
+    (
+        "a broken conservation law is saved",
+        f"{AGENT}/step.py",
+        'if is_saved and (breach := next(state_checks.law_breaches(setup.host, after.host), "")):',
+        'if is_saved and (breach := ""):',
+        "tests/apps/agent/test_step.py",
+    ),
+    (
+        "an agent that has halted goes on deciding",
+        f"{AGENT}/step.py",
+        "    if state.halted:\n        return state, _answer_halted(state, event)\n",
+        "",
+        "tests/apps/agent/test_step.py",
+    ),
+    (
+        "the simulated crash is switched off",
+        "tests/simulation/test_agent.py",
+        "            raise CrashError\n        self.effects_left -= 1",
+        "            return\n        self.effects_left -= 1",
+        SIMULATION,
+    ),
+    (
+        "no crash comes in the middle of a save",
+        "tests/simulation/test_agent.py",
+        '                self.survive(f"after {name}")\n',
+        "",
+        SIMULATION,
+    ),
+    (
+        "the driver starts before it pins",
+        f"{AGENT}/driver.py",
+        "        for effect in effects:\n            match effect:",
+        "        for effect in sorted(effects, key=lambda e: isinstance(e, PinContainers)):\n"
+        "            match effect:",
+        "tests/apps/agent/test_driver.py",
+    ),
+    (
+        "the driver goes on after a save that failed",
+        f"{AGENT}/driver.py",
+        "            raise _NotSavedError(str(error)) from error\n",
+        "            return\n",
+        "tests/apps/agent/test_driver.py",
+    ),
+    (
+        "a refusal is never explained",
+        f"{AGENT}/steps/admission.py",
+        ", Publish(note), Explain(case)]",
+        ", Publish(note)]",
+        "tests/apps/agent/test_step.py",
+    ),
+    (
+        "drift is not looked for",
+        f"{AGENT}/step.py",
+        "        RepairDrift(placement.running_pins(setup, state)),\n",
+        "",
+        "tests/apps/agent/test_driver.py",
+    ),
+    (
+        "a watch event of a pod that is gone is lost",
+        "src/numalign/apps/scheduler/step.py",
+        "            _pod_gone(state, uid, now)\n        case HostsListed",
+        "            pass\n        case HostsListed",
+        "tests/apps/scheduler tests/simulation/test_scheduler.py",
+    ),
+    (
+        "a reservation is released while the pod is being bound",
+        "src/numalign/apps/scheduler/step.py",
+        "        state.assumed.add(uid)\n",
+        "        state.unplace(uid)\n",
+        "tests/apps/scheduler tests/simulation/test_scheduler.py",
+    ),
+]
