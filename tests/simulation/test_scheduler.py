@@ -15,6 +15,7 @@ from numalign.apps.scheduler.events import (
     Bind,
     BindEnded,
     BindOutcome,
+    BindUnclear,
     CatchUp,
     CaughtUp,
     HostsListed,
@@ -22,8 +23,10 @@ from numalign.apps.scheduler.events import (
     PodGone,
     PodSeen,
     PodsListed,
+    ReadUnclearBind,
     TopologiesListed,
     Turn,
+    UnclearBindRead,
 )
 from numalign.apps.scheduler.model import State
 from numalign.apps.scheduler.step import step
@@ -50,7 +53,7 @@ class Replica:
     state: State = field(default_factory=lambda: State(CountingFleet(ROOM)))
     seen: int = 0  # how much of the server's history it has been told
     binds: list[Bind] = field(default_factory=list)
-    answers: list[BindEnded] = field(default_factory=list)
+    answers: list[BindEnded | BindUnclear | UnclearBindRead] = field(default_factory=list)
 
 
 @dataclass
@@ -72,6 +75,9 @@ class World:
                 replica.binds.append(effect)
             elif isinstance(effect, CatchUp):
                 self.feed(replica, CaughtUp(effect.term, self.listed(), self.now))
+            elif isinstance(effect, ReadUnclearBind):
+                found = self.pods.get(effect.unclear.uid)
+                replica.answers.append(UnclearBindRead(effect.unclear, found, "", self.now))
 
     # What the server and its clients do.
 
@@ -88,7 +94,7 @@ class World:
             self.history.append(PodGone(uid, self.now))
 
     def bind_arrives(self, replica: Replica) -> None:
-        """The server takes a bind; its answer may be lost, then the driver asks for the pod."""
+        """The server takes a bind; its answer may be lost on the way."""
         if not replica.binds:
             return
         bind = replica.binds.pop(self.rng.randrange(len(replica.binds)))
@@ -100,14 +106,16 @@ class World:
         elif fate < 0.1 and not known.host:
             outcome, error = BindOutcome.REFUSED, "the server had a bad day"
         elif known.host:
-            same = known.host == bind.host
-            outcome = BindOutcome.BOUND if same else BindOutcome.REFUSED
-            error = "" if same else "already assigned"
+            replica.answers.append(BindUnclear(uid, bind.host, "already assigned", self.now))
+            return
         else:
             self.pods[uid] = replace(known, host=bind.host)
             self.history.append(PodSeen(self.pods[uid], self.now))
             outcome, error = BindOutcome.BOUND, ""
             self.check()
+        if self.rng.random() < 0.2:
+            replica.answers.append(BindUnclear(uid, bind.host, "no answer", self.now))
+            return
         replica.answers.append(BindEnded(uid, bind.host, outcome, error, self.now))
 
     def answer_arrives(self, replica: Replica) -> None:

@@ -9,7 +9,7 @@ from tests.apps.scheduler.counting import CountingFleet
 from tests.apps.scheduler.test_step import pod
 
 from numalign.adapters.kubernetes.api_server import ApiServer
-from numalign.apps.scheduler.driver import DriverOptions, Scheduler
+from numalign.apps.scheduler.driver import Scheduler
 from numalign.apps.scheduler.events import HostsListed, PodSeen, PodsListed, TopologiesListed
 from numalign.apps.scheduler.model import State
 from numalign.core.cluster.publish.zones import HostTopology
@@ -25,9 +25,7 @@ POD = {"metadata": {"name": "new", "namespace": "ns", "uid": "new"}, "spec": {"c
 def scheduler(*, room: int = 1, synced: bool = True, **options: object) -> Scheduler:
     # Nobody listens there: these calls need no API server, and would fail if they asked one.
     api = ApiServer(httpx2.AsyncClient(base_url="http://127.0.0.1:1"))
-    found = Scheduler(
-        api, State(CountingFleet(room), "", is_extender=True), DriverOptions(**options)
-    )
+    found = Scheduler(api, State(CountingFleet(room), "", is_extender=True, **options))
     if synced:
         found.handle(PodsListed((), 0))
         found.handle(HostsListed(HOSTS, 0))

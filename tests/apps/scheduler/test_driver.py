@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from tests.cluster.fleet import FleetHost, HostPlan
 
 from numalign.adapters.kubernetes.api_server import ApiServer
-from numalign.apps.scheduler.driver import DriverOptions, Scheduler
+from numalign.apps.scheduler.driver import Scheduler
 from numalign.apps.scheduler.model import State
 from numalign.core.cluster.scheduling.fleet import Fleet
 from numalign.wire.kubernetes import nrt
@@ -89,7 +89,7 @@ def played(story):
 
     async def run():
         server = Server()
-        scheduler = Scheduler(server.api, State(Fleet()), DriverOptions())
+        scheduler = Scheduler(server.api, State(Fleet()))
         running = asyncio.create_task(scheduler.run())
         try:
             async with asyncio.timeout(20):

@@ -10,10 +10,11 @@ from numalign.apps.scheduler.events import (
     Bind,
     BindEnded,
     BindOutcome,
+    BindUnclear,
     BindWanted,
     CatchUp,
     CaughtUp,
-    CountOutrun,
+    CountAttempt,
     Effect,
     FetchPod,
     HostGone,
@@ -24,20 +25,23 @@ from numalign.apps.scheduler.events import (
     PodGone,
     PodSeen,
     PodsListed,
+    ReadUnclearBind,
     SetCondition,
     TellEvent,
     TopologiesListed,
     TopologySeen,
     Turn,
+    UnclearBindRead,
 )
 from numalign.apps.scheduler.model import State
-from numalign.apps.scheduler.step import step
+from numalign.apps.scheduler.step import next_turn_at, step
 from numalign.core.cluster.publish.zones import HostTopology
 from numalign.core.cluster.scheduling.constraints import Demand, HostFacts
 from numalign.core.pod import Container, Pod
 from numalign.core.values.quantity import Quantity
 from numalign.wire.kubernetes.scheduling import ClusterPod
 
+SCHEDULED = CountAttempt("scheduled")
 ROOM = {"cpu": 8000, "memory": 8 << 30, "pods": 110}
 
 
@@ -290,7 +294,7 @@ def test_a_pod_that_is_gone_while_it_is_bound_leaves_nothing_behind():
     step(state, PodSeen(pod("b"), 1))
     turn(state)
     step(state, PodGone("b", 1))
-    assert step(state, BindEnded("b", "w1", BindOutcome.BOUND, "", 1)) == []
+    assert step(state, BindEnded("b", "w1", BindOutcome.BOUND, "", 1)) == [SCHEDULED]
     assert (state.placed, state.assumed, len(state.queue)) == ({}, set(), 0)
 
 
@@ -327,6 +331,61 @@ def test_a_list_from_before_the_last_election_does_not_count():
     assert turn(state, 5) == [Bind(pod("a"), "w1")]
 
 
+def three_turns(**options) -> tuple[State, list[Effect]]:
+    state = cluster(host("w1"), room=3)
+    for name, value in options.items():
+        setattr(state, name, value)
+    for uid in "abc":
+        step(state, PodSeen(pod(uid), 1))
+    return state, [effect for _ in range(3) for effect in turn(state)]
+
+
+def test_the_pods_of_a_host_are_bound_one_after_the_other_in_the_order_of_their_decisions():
+    state, effects = three_turns()
+    assert effects == [Bind(pod("a"), "w1")]
+    assert state.placed == {"a": "w1", "b": "w1", "c": "w1"}
+    ended = step(state, BindEnded("a", "w1", BindOutcome.REFUSED, "no", 1))
+    assert ended[-1] == Bind(pod("b"), "w1")
+    assert step(state, BindEnded("b", "w1", BindOutcome.GONE, "no", 1))[-1] == Bind(pod("c"), "w1")
+    step(state, BindEnded("c", "w1", BindOutcome.BOUND, "", 1))
+    assert state.binds == {}
+
+
+def test_no_pod_is_decided_while_too_many_binds_are_under_way():
+    state, effects = three_turns(binds_max=2)
+    assert (effects, len(state.placed)) == ([Bind(pod("a"), "w1")], 2)
+    assert next_turn_at(state, 1) is None
+    step(state, BindEnded("a", "w1", BindOutcome.BOUND, "", 1))
+    assert next_turn_at(state, 1) == 1
+    turn(state)
+    assert state.placed.keys() == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize(
+    ("found", "unreadable", "outcome", "said"),
+    [
+        (pod("a", host="w1"), "", "scheduled", ["Successfully assigned ns/pod-a to w1"]),
+        (pod("a", host="w2"), "", "bind_failed", []),
+        (pod("a"), "", "bind_failed", ["binding to w1: timed out"]),
+        (pod("z"), "", "bind_failed", []),
+        (None, "", "bind_failed", []),
+        (None, "no JSON", "bind_failed", ["binding to w1: timed out; and then: no JSON"]),
+    ],
+)
+def test_an_unclear_bind_keeps_its_host_until_the_pod_was_read(found, unreadable, outcome, said):
+    state = cluster(host("w1"), room=2)
+    for uid in "ab":
+        step(state, PodSeen(pod(uid), 1))
+    assert [*turn(state), *turn(state)] == [Bind(pod("a"), "w1")]
+    unclear = BindUnclear("a", "w1", "timed out", 1)
+    assert step(state, unclear) == [ReadUnclearBind(pod("a"), unclear)]
+    assert state.placed == {"a": "w1", "b": "w1"}
+    counted, *told, last = step(state, UnclearBindRead(unclear, found, unreadable, 2))
+    assert (counted, last) == (CountAttempt(outcome), Bind(pod("b"), "w1"))
+    assert messages(told) == said
+    assert state.placed.get("a") == (found.host or None if found and not unreadable else None)
+
+
 def extender(*pods: ClusterPod, room: int = 2) -> State:
     state = State(CountingFleet(room), "", is_extender=True)
     step(state, HostsListed((host("w1"), host("w2")), 0))
@@ -346,7 +405,8 @@ def test_a_bind_of_the_extender_is_answered_and_told_to_nobody_else(outcome, err
     state = extender(pod("a"))
     assert step(state, wanted(1, "a")) == [Bind(pod("a"), "w1")]
     assert state.placed == {"a": "w1"}
-    assert step(state, BindEnded("a", "w1", outcome, error, 2)) == [AnswerBind(1, error)]
+    counted = CountAttempt("bind_failed" if error else "scheduled")
+    assert step(state, BindEnded("a", "w1", outcome, error, 2)) == [counted, AnswerBind(1, error)]
     assert (state.placed, state.asked_binds) == (placed, {})
 
 
@@ -356,14 +416,14 @@ def test_a_bind_that_is_asked_for_twice_is_made_once_and_answered_twice():
     assert step(state, wanted(2, "a")) == []
     assert step(state, wanted(3, "a", "w2")) == [AnswerBind(3, "the pod is being bound to w1")]
     ended = BindEnded("a", "w1", BindOutcome.BOUND, "", 2)
-    assert step(state, ended) == [AnswerBind(1, ""), AnswerBind(2, "")]
+    assert step(state, ended) == [SCHEDULED, AnswerBind(1, ""), AnswerBind(2, "")]
 
 
 def test_a_bind_that_another_one_has_outrun_is_counted_and_answered():
     state = extender(pod("a"), pod("b"), room=1)
     step(state, wanted(1, "a"))
     answer = AnswerBind(2, "w1 does not take it any more: is full")
-    assert step(state, wanted(2, "b")) == [CountOutrun(), answer]
+    assert step(state, wanted(2, "b")) == [CountAttempt("outrun"), answer]
     assert state.placed == {"a": "w1"}
 
 

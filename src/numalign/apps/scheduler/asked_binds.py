@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from numalign.apps.scheduler.events import (
     AnswerBind,
-    Bind,
     BindEnded,
     BindWanted,
-    CountOutrun,
+    CountAttempt,
     Effect,
     FetchPod,
     PodFetched,
@@ -59,8 +58,6 @@ def _bind(state: State, event: BindWanted, pod: ClusterPod) -> list[Effect]:
     refusal = state.fleet.refusal(pod.pod, event.host)
     if refusal is not None:
         text = f"{event.host} does not take it any more: {refusal.text}"
-        return [CountOutrun(), AnswerBind(event.ticket, text)]
-    state.place(pod, event.host)
-    state.assumed.add(event.uid)
+        return [CountAttempt("outrun"), AnswerBind(event.ticket, text)]
     state.asked_binds.setdefault(event.uid, []).append(event.ticket)
-    return [Bind(pod, event.host)]
+    return [*state.assume(pod, event.host)]

@@ -8,12 +8,12 @@ and conditions are told behind them; if the API server cannot keep up, the oldes
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, assert_never
 
@@ -36,10 +36,11 @@ from numalign.apps.scheduler.events import (
     Bind,
     BindEnded,
     BindOutcome,
+    BindUnclear,
     BindWanted,
     CatchUp,
     CaughtUp,
-    CountOutrun,
+    CountAttempt,
     Effect,
     Event,
     FetchPod,
@@ -51,17 +52,19 @@ from numalign.apps.scheduler.events import (
     PodGone,
     PodSeen,
     PodsListed,
+    ReadUnclearBind,
     SetCondition,
     TellEvent,
     TopologiesListed,
     TopologyGone,
     TopologySeen,
     Turn,
+    UnclearBindRead,
 )
 from numalign.apps.scheduler.metrics import SchedulerMetrics
 from numalign.apps.scheduler.model import State
 from numalign.apps.scheduler.port import Filtered
-from numalign.apps.scheduler.step import step
+from numalign.apps.scheduler.step import next_turn_at, step
 from numalign.core.cluster.publish.zones import HostTopology
 from numalign.core.cluster.scheduling.constraints import HostFacts
 from numalign.core.errors import ApiError, WireError
@@ -69,7 +72,6 @@ from numalign.core.pod import Pod
 from numalign.wire.kubernetes import nrt, scheduling_bodies
 from numalign.wire.kubernetes.api import HOSTS, NRTS, PODS, Kind
 from numalign.wire.kubernetes.extender import (
-    SCORE_MAX,
     BindAsked,
     HostsAsked,
     PreemptAsked,
@@ -77,7 +79,6 @@ from numalign.wire.kubernetes.extender import (
 )
 from numalign.wire.kubernetes.scheduling import ClusterPod, host_from_json, pod_from_json
 
-BINDS_MAX: Final = 32  # at the same time
 TOLD_WAITING_MAX: Final = 10_000
 TELLERS: Final = 4
 LIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
@@ -86,33 +87,22 @@ TURNS_IN_A_ROW: Final = 8  # then others get the loop
 log = structlog.get_logger("numalign.scheduler")
 
 
-@dataclass(frozen=True, slots=True)
-class DriverOptions:
-    """How the scheduler behaves towards others."""
-
-    is_strict: bool = False  # extender: hosts that we know nothing of are refused
-    score_max: int = SCORE_MAX
-    binds_max: int = BINDS_MAX
-
-
 class Scheduler:
     """One running scheduler, as extender of another or on its own."""
 
-    def __init__(self, api: ApiServer, state: State, options: DriverOptions) -> None:
+    def __init__(self, api: ApiServer, state: State) -> None:
         self.state = state
         self.metrics = SchedulerMetrics()
         self._api = api
-        self._options = options
         self._work = asyncio.Event()
-        self._binds: set[asyncio.Task[None]] = set()
         self._to_tell: deque[SetCondition | TellEvent] = deque(maxlen=TOLD_WAITING_MAX)
         self._told = asyncio.Event()
-        self._orders: dict[str, asyncio.Lock] = {}
         self._troubles: dict[str, str] = {}
         self._catch_ups: asyncio.Queue[CatchUp] = asyncio.Queue()
-        self._fetches: set[asyncio.Task[None]] = set()
+        self._calls: set[asyncio.Task[None]] = set()
         self._answers: dict[int, asyncio.Future[str]] = {}  # by ticket
         self._tickets = 0
+        self._in_a_row = 0
         self.instance = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
 
     # The loop.
@@ -141,15 +131,17 @@ class Scheduler:
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case Bind():
-                self._start(self._bound(effect), self._binds)
+                self._start(self._bind(effect.pod.pod, effect.host))
+            case ReadUnclearBind():
+                self._start(self._read_unclear(effect))
             case FetchPod():
-                self._start(self._fetch(effect), self._fetches)
+                self._start(self._fetch(effect))
             case AnswerBind(ticket, text):
                 answer = self._answers.get(ticket)
                 if answer is not None and not answer.done():  # otherwise nobody waits any more
                     answer.set_result(text)
-            case CountOutrun():
-                self.metrics.attempts.labels("outrun").inc()
+            case CountAttempt(result):
+                self.metrics.attempts.labels(result).inc()
             case CatchUp():
                 self._catch_ups.put_nowait(effect)
             case SetCondition() | TellEvent():
@@ -157,10 +149,10 @@ class Scheduler:
             case _:
                 assert_never(effect)
 
-    def _start(self, work: Coroutine[None, None, None], running: set[asyncio.Task[None]]) -> None:
-        task = asyncio.create_task(work)
-        running.add(task)
-        task.add_done_callback(running.discard)
+    def _start(self, call: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(call)
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
 
     def _tell_later(self, effect: SetCondition | TellEvent) -> None:
         if isinstance(effect, SetCondition):
@@ -229,80 +221,43 @@ class Scheduler:
     async def _turns(self) -> None:
         while True:
             self._work.clear()
-            in_a_row = 0
-            while self._can_turn():
-                began = time.perf_counter()
-                self.handle(Turn(time.monotonic()))
-                self.metrics.decision_seconds.observe(time.perf_counter() - began)
-                in_a_row += 1
-                if in_a_row % TURNS_IN_A_ROW == 0 or len(self._binds) >= self._options.binds_max:
+            now = time.monotonic()
+            at = next_turn_at(self.state, now)
+            if at is not None and at <= now:
+                self.handle(Turn(now))
+                self.metrics.decision_seconds.observe(time.monotonic() - now)
+                self._in_a_row += 1
+                if self._in_a_row % TURNS_IN_A_ROW == 0:
                     await asyncio.sleep(0)
-            self._work.clear()
-            if self._can_turn():
                 continue
-            try:
-                async with asyncio.timeout(self._rest_seconds()):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if at is None else at - now):
                     await self._work.wait()
-            except TimeoutError:
-                continue
-
-    def _can_turn(self) -> bool:
-        state, now = self.state, time.monotonic()
-        if not state.is_leading or state.missing or len(self._binds) >= self._options.binds_max:
-            return False
-        at = state.queue.next_at(now)
-        return at is not None and at <= now
-
-    def _rest_seconds(self) -> float | None:
-        state, now = self.state, time.monotonic()
-        if not state.is_leading or state.missing or len(self._binds) >= self._options.binds_max:
-            return None
-        at = state.queue.next_at(now)
-        return None if at is None else max(0.0, at - now)
 
     # Binding.
 
-    async def _bound(self, effect: Bind) -> None:
-        outcome, error = await self._bind(effect.pod.pod, effect.host)
-        self.metrics.attempts.labels(
-            "scheduled" if outcome is BindOutcome.BOUND else "bind_failed"
-        ).inc()
-        self._binds.discard(asyncio.current_task())
-        self.handle(BindEnded(effect.pod.pod.uid, effect.host, outcome, error, time.monotonic()))
-
-    async def _bind(self, pod: Pod, host: str) -> tuple[BindOutcome, str]:
-        """Binds after the pods that were given to this host before.
-
-        A kubelet admits pods in the order in which they are bound, and its choice depends on it.
-        """
-        order = self._orders.setdefault(host, asyncio.Lock())
-        try:
-            async with order:
-                return await self._bind_now(pod, host)
-        finally:
-            if not order.locked():
-                self._orders.pop(host, None)
-
-    async def _bind_now(self, pod: Pod, host: str) -> tuple[BindOutcome, str]:
+    async def _bind(self, pod: Pod, host: str) -> None:
         body = scheduling_bodies.binding(pod, host)
         began = time.perf_counter()
+        outcome, text = BindOutcome.REFUSED, ""
         try:
             await self._api.create_part(PODS, pod.name, "binding", body, pod.namespace)
+            self.metrics.bind_seconds.observe(time.perf_counter() - began)
+            outcome = BindOutcome.BOUND
         except ApiError as error:
-            log.warning("bind_failed", pod=_name(pod), host=host, code=error.code, error=str(error))
+            text = str(error)
+            log.warning("bind_failed", pod=_name(pod), host=host, code=error.code, error=text)
             if error.code == 404:
-                return BindOutcome.GONE, str(error)
-            if not error.retry and error.code != 409:
-                return BindOutcome.REFUSED, str(error)
-            # The server may have bound it all the same, or another scheduler has: ask before
-            # anything else goes there.
-            return await self._asked_after(pod, host, str(error))
+                outcome = BindOutcome.GONE
+            elif error.retry or error.code == 409:
+                self.handle(BindUnclear(pod.uid, host, text, time.monotonic()))
+                return
         except WireError as error:
-            return BindOutcome.REFUSED, str(error)
-        self.metrics.bind_seconds.observe(time.perf_counter() - began)
-        return BindOutcome.BOUND, ""
+            text = str(error)
+        self.handle(BindEnded(pod.uid, host, outcome, text, time.monotonic()))
 
-    async def _asked_after(self, pod: Pod, host: str, error: str) -> tuple[BindOutcome, str]:
+    async def _read_unclear(self, effect: ReadUnclearBind) -> None:
+        pod, found, unreadable = effect.pod.pod, None, ""
         backoff = Backoff()
         while True:
             try:
@@ -311,18 +266,10 @@ class Scheduler:
             except ApiError:
                 await asyncio.sleep(backoff.next_seconds())
                 continue
-            except WireError as unreadable:
-                return BindOutcome.REFUSED, f"{error}; and then: {unreadable}"
-            if found is None:
-                return BindOutcome.GONE, error
-            if found.pod.uid != pod.uid:
-                return BindOutcome.GONE, error
-            self.handle(PodSeen(found, time.monotonic()))
-            if not found.host:
-                return BindOutcome.REFUSED, error
-            if found.host != host:
-                return BindOutcome.REFUSED, f"the pod is already on {found.host}"
-            return BindOutcome.BOUND, ""
+            except WireError as error:
+                unreadable = str(error)
+            break
+        self.handle(UnclearBindRead(effect.unclear, found, unreadable, time.monotonic()))
 
     # Telling.
 
@@ -379,24 +326,16 @@ class Scheduler:
     def filter(self, asked: HostsAsked) -> Filtered:
         """Which of these hosts would take the pod."""
         with self.metrics.extender_seconds.labels("filter").time():
-            return find_host.filtered(self.state, asked, is_strict=self._options.is_strict)
+            return find_host.filtered(self.state, asked)
 
     def prioritize(self, asked: HostsAsked) -> Sequence[tuple[str, int]]:
         """How good each host is, from 0 to the highest score."""
         with self.metrics.extender_seconds.labels("prioritize").time():
-            scores = self.state.fleet.scores(asked.pod.pod, asked.names)
-            most = self._options.score_max
-            return [(name, min(most, scores.get(name, 0) * most // 100)) for name in asked.names]
+            return find_host.scores(self.state, asked)
 
     def preempt(self, asked: PreemptAsked) -> Mapping[str, Victims]:
         """The hosts on which the pod would fit once the victims are gone."""
-        fleet, pod = self.state.fleet, asked.pod.pod
-        return {
-            host: victims
-            for host, victims in asked.victims.items()
-            # A kube-scheduler takes a host without victims for a mistake of ours.
-            if victims.uids and fleet.fits_without(pod, host, victims.uids)
-        }
+        return find_host.preemptable(self.state, asked)
 
     async def bind(self, asked: BindAsked) -> str:
         """Binds a pod, if it still fits; an empty text, or what went wrong."""

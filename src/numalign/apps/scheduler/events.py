@@ -113,7 +113,7 @@ class Turn:
 
 
 class BindOutcome(Enum):
-    """How a bind ended. An open question is asked until it is one of these."""
+    """How a bind ended."""
 
     BOUND = "bound"
     REFUSED = "refused"  # the pod has no host; it is tried again
@@ -128,6 +128,26 @@ class BindEnded:
     host: str
     outcome: BindOutcome
     error: str
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class BindUnclear:
+    """The pod may be bound all the same, or another scheduler has bound it."""
+
+    uid: str
+    host: str
+    error: str
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class UnclearBindRead:
+    """The pod of an unclear bind as it is now; None if it is gone."""
+
+    unclear: BindUnclear
+    pod: ClusterPod | None
+    unreadable: str  # why there is a pod that cannot be read
     now: float
 
 
@@ -153,7 +173,7 @@ class PodFetched:
     now: float
 
 
-Event = (
+ClusterEvent = (
     PodsListed
     | PodSeen
     | PodGone
@@ -163,10 +183,15 @@ Event = (
     | TopologiesListed
     | TopologySeen
     | TopologyGone
-    | LeadershipChanged
     | CaughtUp
+)
+Event = (
+    ClusterEvent
+    | LeadershipChanged
     | Turn
     | BindEnded
+    | BindUnclear
+    | UnclearBindRead
     | BindWanted
     | PodFetched
 )
@@ -180,6 +205,14 @@ class Bind:
 
     pod: ClusterPod
     host: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadUnclearBind:
+    """Read the pod of a bind whose end is not clear, however long it takes."""
+
+    pod: ClusterPod
+    unclear: BindUnclear
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +260,19 @@ class AnswerBind:
 
 
 @dataclass(frozen=True, slots=True)
-class CountOutrun:
-    """Count in the metrics a bind that came too late for its host."""
+class CountAttempt:
+    """Count in the metrics how an attempt to place a pod ended."""
+
+    result: str  # scheduled, bind_failed, or outrun: it came too late for its host
 
 
-Effect = Bind | SetCondition | TellEvent | CatchUp | FetchPod | AnswerBind | CountOutrun
+Effect = (
+    Bind
+    | ReadUnclearBind
+    | SetCondition
+    | TellEvent
+    | CatchUp
+    | FetchPod
+    | AnswerBind
+    | CountAttempt
+)

@@ -14,7 +14,7 @@ from numalign.core.cluster.scheduling.interleavings import shape_of
 from numalign.core.cluster.scheduling.refusals import Refusal
 from numalign.core.cluster.scheduling.totals import HostUse, requests_of
 from numalign.core.kubelet.admission.node_fit import PODS
-from numalign.wire.kubernetes.extender import HostsAsked
+from numalign.wire.kubernetes.extender import HostsAsked, PreemptAsked, Victims
 from numalign.wire.kubernetes.scheduling import ClusterPod
 
 _NO_USE: Final = HostUse()
@@ -62,7 +62,7 @@ def all_refusals(state: State, pod: ClusterPod) -> dict[str, Refusal]:
     return {**refused, **state.fleet.refusals(pod.pod, left)}
 
 
-def filtered(state: State, asked: HostsAsked, *, is_strict: bool) -> Filtered:
+def filtered(state: State, asked: HostsAsked) -> Filtered:
     """Which of the hosts that a kube-scheduler has left would take the pod.
 
     It has looked at everything besides NUMA itself. A host that publishes nothing is kept, as
@@ -72,11 +72,27 @@ def filtered(state: State, asked: HostsAsked, *, is_strict: bool) -> Filtered:
     refusals = state.fleet.refusals(asked.pod.pod, known)
     failed = {name: r.text for name, r in refusals.items() if not r.is_hopeless}
     hopeless = {name: r.text for name, r in refusals.items() if r.is_hopeless}
-    if is_strict:
+    if state.is_strict:
         unknown = (name for name in asked.names if name not in state.topologies)
         failed |= dict.fromkeys(unknown, "publishes no NodeResourceTopology")
     kept = [name for name in asked.names if name not in failed and name not in hopeless]
     return Filtered(frozenset(kept), failed, hopeless)
+
+
+def scores(state: State, asked: HostsAsked) -> list[tuple[str, int]]:
+    """How good each of these hosts is, from 0 to the highest score."""
+    found, most = state.fleet.scores(asked.pod.pod, asked.names), state.score_max
+    return [(name, min(most, found.get(name, 0) * most // 100)) for name in asked.names]
+
+
+def preemptable(state: State, asked: PreemptAsked) -> dict[str, Victims]:
+    """The hosts on which the pod would fit once the victims are gone."""
+    return {
+        host: victims
+        for host, victims in asked.victims.items()
+        # A kube-scheduler takes a host without victims for a mistake of ours.
+        if victims.uids and state.fleet.fits_without(asked.pod.pod, host, victims.uids)
+    }
 
 
 def objection_to(

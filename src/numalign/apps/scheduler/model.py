@@ -10,17 +10,19 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from numalign.apps.scheduler.events import BindWanted
+from numalign.apps.scheduler.events import Bind, BindWanted
 from numalign.core.cluster.publish.zones import HostTopology
 from numalign.core.cluster.scheduling.constraints import Demand, HostFacts, objection
 from numalign.core.cluster.scheduling.queue import Queue
 from numalign.core.cluster.scheduling.refusals import Refusal
 from numalign.core.cluster.scheduling.totals import HostUse, requests_of
 from numalign.core.pod import Pod
+from numalign.wire.kubernetes.extender import SCORE_MAX
 from numalign.wire.kubernetes.scheduling import ClusterPod
 
 SCHEDULER_NAME: Final = "numalign"
 PODS, HOSTS, TOPOLOGIES = "pods", "hosts", "topologies"
+BINDS_MAX: Final = 32  # under way when another pod is decided
 DEMANDS_KEPT_MAX: Final = 256
 CLASSES_KEPT_MAX: Final = 1_024
 
@@ -80,12 +82,16 @@ class State:
     fleet: HostFleet
     name: str = SCHEDULER_NAME  # of the scheduler whose pods are ours
     is_extender: bool = False  # a kube-scheduler decides, and tells pods what came of it
+    is_strict: bool = False  # extender: hosts that we know nothing of are refused
+    score_max: int = SCORE_MAX  # extender: the highest score that is given
+    binds_max: int = BINDS_MAX
     hosts: dict[str, HostFacts] = field(default_factory=dict)
     topologies: dict[str, HostTopology] = field(default_factory=dict)
     use: dict[str, HostUse] = field(default_factory=dict)
     pods: dict[str, ClusterPod] = field(default_factory=dict)  # that have not ended, by uid
     placed: dict[str, str] = field(default_factory=dict)  # uid -> host, bound or assumed
     assumed: set[str] = field(default_factory=set)  # placed by us, and not yet seen so
+    binds: dict[str, list[Bind]] = field(default_factory=dict)  # by host; the first is under way
     queue: Queue = field(default_factory=Queue)
     told: dict[str, str] = field(default_factory=dict)  # uid -> what its last event said
     synced: set[str] = field(default_factory=set)  # kinds of which there was a list
@@ -140,6 +146,27 @@ class State:
         if not use.pods and host not in self.hosts:
             del self.use[host]
         self.fleet.pod_gone(host, uid)
+
+    def assume(self, pod: ClusterPod, host: str) -> list[Bind]:
+        """Counts a pod on a host and binds it, after the pods that were given to the host before.
+
+        A kubelet admits pods in the order in which they are bound, and its choice depends on it.
+        """
+        self.place(pod, host)
+        self.assumed.add(pod.pod.uid)
+        bind = Bind(pod, host)
+        waiting = self.binds.setdefault(host, [])
+        waiting.append(bind)
+        return [bind] if len(waiting) == 1 else []
+
+    def next_bind(self, host: str) -> list[Bind]:
+        """A bind has ended: the next one of its host."""
+        waiting = self.binds[host]
+        del waiting[0]
+        if waiting:
+            return [waiting[0]]
+        del self.binds[host]
+        return []
 
     def helped(self, now: float) -> None:
         """Something changed that may help pods that wait."""

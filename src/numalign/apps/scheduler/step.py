@@ -11,12 +11,14 @@ from typing import Final, assert_never
 
 from numalign.apps.scheduler import asked_binds
 from numalign.apps.scheduler.events import (
-    Bind,
     BindEnded,
     BindOutcome,
+    BindUnclear,
     BindWanted,
     CatchUp,
     CaughtUp,
+    ClusterEvent,
+    CountAttempt,
     Effect,
     Event,
     HostGone,
@@ -27,12 +29,14 @@ from numalign.apps.scheduler.events import (
     PodGone,
     PodSeen,
     PodsListed,
+    ReadUnclearBind,
     SetCondition,
     TellEvent,
     TopologiesListed,
     TopologyGone,
     TopologySeen,
     Turn,
+    UnclearBindRead,
 )
 from numalign.apps.scheduler.find_host import class_of, find
 from numalign.apps.scheduler.model import HOSTS, PODS, TOPOLOGIES, State
@@ -47,6 +51,29 @@ SCHEDULER_ERROR: Final = "SchedulerError"
 
 def step(state: State, event: Event) -> list[Effect]:
     """What must be done now, in that order; the state is brought up to date in place."""
+    match event:
+        case LeadershipChanged():
+            return _leadership_changed(state, event)
+        case Turn(now):
+            return _turn(state, now)
+        case BindEnded():
+            return _bind_ended(state, event)
+        case BindUnclear(_, host):
+            # Nothing else goes to this host before it is clear what its kubelet will see.
+            return [ReadUnclearBind(state.binds[host][0].pod, event)]
+        case UnclearBindRead():
+            return _unclear_bind_read(state, event)
+        case BindWanted():
+            return asked_binds.want(state, event)
+        case PodFetched():
+            return _pod_fetched(state, event)
+        case _:
+            _follow(state, event)
+            return []
+
+
+def _follow(state: State, event: ClusterEvent) -> None:
+    """Brings the state up to date with the cluster."""
     match event:
         case PodsListed():
             _pods_listed(state, event)
@@ -68,21 +95,10 @@ def step(state: State, event: Event) -> list[Effect]:
             state.topologies.pop(name, None)
             state.fleet.topology_gone(name)
             state.helped(now)
-        case LeadershipChanged():
-            return _leadership_changed(state, event)
         case CaughtUp():
             _caught_up(state, event)
-        case Turn(now):
-            return _turn(state, now)
-        case BindEnded():
-            return [*_bind_ended(state, event), *asked_binds.answers(state, event)]
-        case BindWanted():
-            return asked_binds.want(state, event)
-        case PodFetched():
-            return _pod_fetched(state, event)
         case _:
             assert_never(event)
-    return []
 
 
 # Pods.
@@ -211,8 +227,17 @@ def _caught_up(state: State, event: CaughtUp) -> None:
         state.helped(event.now)
 
 
-def _turn(state: State, now: float) -> list[Effect]:
+def next_turn_at(state: State, now: float) -> float | None:
+    """When the next pod can be tried; None: not before something else has happened."""
     if not state.is_leading or state.missing:
+        return None
+    if sum(map(len, state.binds.values())) >= state.binds_max:
+        return None
+    return state.queue.next_at(now)
+
+
+def _turn(state: State, now: float) -> list[Effect]:
+    if next_turn_at(state, now) is None:
         return []
     uid = state.queue.pop(now)
     if uid is None:
@@ -220,14 +245,12 @@ def _turn(state: State, now: float) -> list[Effect]:
     pod = state.pods[uid]
     host, message = find(state, pod)
     if host is not None:
-        state.place(pod, host)
-        state.assumed.add(uid)
-        return [Bind(pod, host)]
+        return [*state.assume(pod, host)]
     state.queue.park(uid, now)
-    return _told(state, pod, UNSCHEDULABLE, message)
+    return _tell_once(state, pod, UNSCHEDULABLE, message)
 
 
-def _told(state: State, pod: ClusterPod, reason: str, message: str) -> list[Effect]:
+def _tell_once(state: State, pod: ClusterPod, reason: str, message: str) -> list[Effect]:
     """The pod's condition and an event, unless both have said so, or a kube-scheduler does."""
     uid = pod.pod.uid
     if state.is_extender or state.told.get(uid) == message:
@@ -242,6 +265,32 @@ def _told(state: State, pod: ClusterPod, reason: str, message: str) -> list[Effe
 
 
 def _bind_ended(state: State, event: BindEnded) -> list[Effect]:
+    is_bound = event.outcome is BindOutcome.BOUND
+    return [
+        CountAttempt("scheduled" if is_bound else "bind_failed"),
+        *_bind_settled(state, event),
+        *asked_binds.answers(state, event),
+        *state.next_bind(event.host),
+    ]
+
+
+def _unclear_bind_read(state: State, event: UnclearBindRead) -> list[Effect]:
+    unclear, found = event.unclear, event.pod
+    outcome, error = BindOutcome.REFUSED, unclear.error
+    if event.unreadable:
+        error = f"{error}; and then: {event.unreadable}"
+    elif found is None or found.pod.uid != unclear.uid or unclear.uid not in state.pods:
+        outcome = BindOutcome.GONE  # the watch may have told of its end while it was read
+    else:
+        _pod_seen(state, found, event.now)
+        if found.host == unclear.host:
+            outcome, error = BindOutcome.BOUND, ""
+        elif found.host:
+            error = f"the pod is already on {found.host}"
+    return _bind_ended(state, BindEnded(unclear.uid, unclear.host, outcome, error, event.now))
+
+
+def _bind_settled(state: State, event: BindEnded) -> list[Effect]:
     uid = event.uid
     pod = state.pods.get(uid)
     match event.outcome:
@@ -264,6 +313,8 @@ def _bind_ended(state: State, event: BindEnded) -> list[Effect]:
             if pod is None or pod.host:
                 return []
             state.queue.back_off(uid, event.now)
-            return _told(state, pod, SCHEDULER_ERROR, f"binding to {event.host}: {event.error}")
+            return _tell_once(
+                state, pod, SCHEDULER_ERROR, f"binding to {event.host}: {event.error}"
+            )
         case _:
             assert_never(event.outcome)

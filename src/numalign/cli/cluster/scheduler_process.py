@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from numalign.adapters.kubernetes.api_server import ApiServer
-from numalign.adapters.kubernetes.lease import Election
-from numalign.apps.scheduler.driver import DriverOptions, Scheduler
+from numalign.apps.scheduler import run
+from numalign.apps.scheduler.driver import Scheduler
 from numalign.apps.scheduler.model import State
 from numalign.cli.cluster.scheduler import Asked
 from numalign.cli.daemon import address, all_until_told, configure_logs
@@ -72,23 +72,12 @@ async def _run(asked: Asked, cluster: ClusterOptions) -> None:
             fleet_of(asked.level, asked.strategy, asked.packing, is_patient=asked.is_patient),
             "" if asked.is_extender else asked.scheduler_name,
             is_extender=asked.is_extender,
+            is_strict=asked.is_strict,
+            score_max=asked.score_max,
         )
-        options = DriverOptions(asked.is_strict, asked.score_max)
-        scheduler = Scheduler(api, state, options)
-        works: list[Coroutine[None, None, None]] = []
-        if asked.is_standalone and asked.is_electing:
-            namespace, _, name = asked.lease.rpartition("/")
-            election = Election(
-                api,
-                namespace=namespace or api.namespace,
-                name=name,
-                identity=scheduler.instance,
-                on_change=scheduler.lead,
-            )
-            works += [scheduler.run(), election.run()]
-        else:
-            scheduler.lead(is_leading=asked.is_standalone)
-            works.append(scheduler.run())
+        scheduler = Scheduler(api, state)
+        is_electing = asked.is_standalone and asked.is_electing
+        works = run.works(api, scheduler, asked.lease if is_electing else None)
         if verbs is not None and asked.is_extender:
             works.append(extender.serve(scheduler, verbs, tls=tls, on_started=_say))
         elif verbs is not None:
