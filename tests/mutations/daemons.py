@@ -133,9 +133,23 @@ MUTATIONS = [
     ),
     (
         "a reservation is released while the pod is being bound",
-        "src/numalign/apps/scheduler/step.py",
-        "        state.assumed.add(uid)\n",
-        "        state.unplace(uid)\n",
+        "src/numalign/apps/scheduler/model.py",
+        "        self.assumed.add(pod.pod.uid)\n",
+        "        self.unplace(pod.pod.uid)\n",
         "tests/apps/scheduler tests/simulation/test_scheduler.py",
+    ),
+    (
+        "two pods of a host are bound side by side",
+        "src/numalign/apps/scheduler/model.py",
+        "        return [bind] if len(waiting) == 1 else []\n",
+        "        return [bind]\n",
+        "tests/apps/scheduler/test_step.py",
+    ),
+    (
+        "a pod that ended while it was read is placed again",
+        "src/numalign/apps/scheduler/step.py",
+        " or unclear.uid not in state.pods:",
+        ":",
+        "tests/simulation/test_scheduler.py",
     ),
 ]
