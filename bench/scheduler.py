@@ -102,7 +102,7 @@ def common(topologies: list[HostTopology], seconds: float) -> Iterator[Row]:
 
 
 def changes(topologies: list[HostTopology], seconds: float) -> Iterator[Row]:
-    """Placing pods one after the other, and taking up what hosts publish."""
+    """CpusetPlacement pods one after the other, and taking up what hosts publish."""
     cluster = Fleet(is_exact=False)
     for topology in topologies:
         allocatable = dict.fromkeys(recorded_hosts.ALLOCATABLE, 1)

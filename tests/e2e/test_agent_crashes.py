@@ -26,7 +26,7 @@ def check(agent):
     for uid, containers in state.get("entries", {}).items():
         for name, text in containers.items():
             cpus = parse_list(text)
-            assert not cpus & union, "a CPU in two hands"
+            assert not cpus & union, "a CPU has two owners"
             union |= cpus
             own[uid, name] = cpus
     assert union == parse_list("0-1"), "a CPU was lost"

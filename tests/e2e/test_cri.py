@@ -14,7 +14,7 @@ from tests.e2e.cri_agent import CriAgent, pod
 from tests.e2e.peers.build import NUMA_PLUGIN, built
 from tests.real import containerd as real
 
-from numalign.adapters.cgroups.tree import CgroupTree, Placing
+from numalign.adapters.cgroups.tree import CgroupTree, CpusetPlacement
 from numalign.adapters.cri.groups import PodGroups
 from numalign.adapters.cri.runtime import CriRuntime
 from numalign.adapters.local.paths import cgroup_parent
@@ -132,7 +132,7 @@ def test_drift_is_repaired_whoever_caused_it(runtime):
         file, wanted = agent.file("own", "cpuset.cpus"), agent.placed("own")["cpus"]
         assert wanted == "1"
         file.write_text("0")
-        agent.until(lambda: file.read_text().strip() == wanted, "the file to be mended")
+        agent.until(lambda: file.read_text().strip() == wanted, "the file to be repaired")
         [container] = agent.containers()
         agent.asked(lambda client: client.place(container.id, CpuSet.of([0]), None))
         assert file.read_text().strip() == "0"
@@ -163,9 +163,9 @@ def test_a_refusal_by_the_kernel_is_told_in_its_own_words(agent):
         runtime = CriRuntime(client, "x", PodGroups(tree, []), owner, log_path=lambda u, c: Path())
         [running] = await runtime.adopt()
         key = running.pod_uid, running.container
-        await runtime.pin_all({key: Placing(CpuSet.of([0]))})
+        await runtime.pin_all({key: CpusetPlacement(CpuSet.of([0]))})
         with pytest.raises(PeerError) as caught:
-            await runtime.pin_all({key: Placing(CpuSet.of([4000]))})
+            await runtime.pin_all({key: CpusetPlacement(CpuSet.of([4000]))})
         return running.pid, str(caught.value)
 
     pid, text = agent.asked(pinned)
@@ -174,7 +174,7 @@ def test_a_refusal_by_the_kernel_is_told_in_its_own_words(agent):
     assert allowed_cpus(pid) == "0", "the last good value stays"
 
 
-# How it fares.
+# Status.
 
 
 def test_init_containers_and_sidecars_run_in_order(agent):

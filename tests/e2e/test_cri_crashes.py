@@ -63,7 +63,7 @@ def _settled(agent):
 
 
 def _check(agent):
-    """No CPU in two hands, and nothing runs that the agent does not know."""
+    """No CPU has two owners, and nothing runs that the agent does not know."""
     pods = agent.pod_list()
     taken = 0
     for name, found in pods.items():

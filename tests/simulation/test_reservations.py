@@ -26,11 +26,13 @@ def shape(rng):
 class Run:
     """One cluster, its hosts, and what is on the way between them."""
 
-    def __init__(self, seed, *, with_placement=True, foreign=0.0, is_patient=False):
+    def __init__(self, seed, *, with_placement=True, foreign=0.0, waits_for_publication=False):
         self.rng = Random(seed)
         rng = self.rng
-        self.cluster = Fleet(pack=rng.choice([None, *Packing]), is_patient=is_patient)
-        self.is_silent = is_patient  # whether pods end unheard of
+        self.cluster = Fleet(
+            pack=rng.choice([None, *Packing]), waits_for_publication=waits_for_publication
+        )
+        self.is_silent = waits_for_publication  # whether pods end unheard of
         self.foreign = foreign
         self.kubelets = {
             f"host-{i}": a_kubelet(rng, f"host-{i}", with_placement=with_placement)
@@ -121,10 +123,10 @@ class Run:
 FOUND = (1453, 1839, 3412, 3492, 3686)
 
 
-@pytest.mark.parametrize("is_patient", [False, True])
+@pytest.mark.parametrize("waits_for_publication", [False, True])
 @pytest.mark.parametrize("seed", [*range(25), *FOUND])
-def test_no_host_refuses_a_pod_that_the_core_has_placed(seed, is_patient):
-    run = Run(seed, is_patient=is_patient)
+def test_no_host_refuses_a_pod_that_the_core_has_placed(seed, waits_for_publication):
+    run = Run(seed, waits_for_publication=waits_for_publication)
     for _ in range(STEPS):
         run.step()
         assert not run.refused()

@@ -51,7 +51,7 @@ _TABLE: Final = {
         "numalign.cli.agent",
         {
             "up": "Run the agent on this host with a few example pods.",
-            "agent": "Run the node agent: admit pods, run and pin them, keep it true.",
+            "agent": "Run the node agent: admit pods, run and pin them, repair drift.",
             "state": "Look at, and clear, what the agent has saved.",
         },
     ),
@@ -61,7 +61,7 @@ _TABLE: Final = {
             "apply": "Have the pods of manifests admitted and run.",
             "delete": "End pods and give back what they hold.",
             "get": "Show pods, CPUs, memory or devices, and who sits where.",
-            "describe": "Show all about a pod: how it fares, where it sits and why.",
+            "describe": "Show all about a pod: status, where it sits and why.",
             "logs": "Print what a container has written to its stdout and stderr.",
             "top": "Watch NUMA nodes and pods in the terminal.",
         },

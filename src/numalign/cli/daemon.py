@@ -36,7 +36,7 @@ def configure_logs() -> None:
     )
 
 
-async def until_told(
+async def until_stopped(
     work: Coroutine[None, None, None],
     component: probes.Probed,
     address: tuple[str, int] | None,
@@ -45,10 +45,10 @@ async def until_told(
     works = [work]
     if address is not None:
         works.append(probes.serve(component, address))
-    await all_until_told(works)
+    await all_until_stopped(works)
 
 
-async def all_until_told(works: Iterable[Coroutine[None, None, None]]) -> None:
+async def all_until_stopped(works: Iterable[Coroutine[None, None, None]]) -> None:
     """Runs all of it until SIGTERM or SIGINT, or until one of them ends or fails."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -73,10 +73,10 @@ def application(api: Api, access: Access) -> Starlette:
         middleware=[Middleware(_SecurityHeaders)],
         exception_handlers={
             ProblemError: told_problem,
-            HTTPException: _told_http,
-            NumalignError: _told_ours,
+            HTTPException: _answer_http_error,
+            NumalignError: _answer_error,
             ClientDisconnect: left_alone,
-            Exception: _told_bug,
+            Exception: _answer_bug,
         },
     )
     app.router.redirect_slashes = False
@@ -84,7 +84,7 @@ def application(api: Api, access: Access) -> Starlette:
     return app
 
 
-async def _told_http(request: Request, exc: Exception) -> Response:
+async def _answer_http_error(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, HTTPException), "registered for this type only"
     reasons = {404: "NotFound", 405: "MethodNotAllowed"}
     reason = reasons.get(exc.status_code, "BadRequest")
@@ -92,12 +92,12 @@ async def _told_http(request: Request, exc: Exception) -> Response:
     return problem_answer(ProblemError(exc.status_code, reason, error, headers=exc.headers))
 
 
-async def _told_ours(request: Request, exc: Exception) -> Response:
+async def _answer_error(request: Request, exc: Exception) -> Response:
     del request
     return problem_answer(ProblemError(503, "Unavailable", str(exc), headers={"retry-after": "1"}))
 
 
-async def _told_bug(request: Request, exc: Exception) -> Response:
+async def _answer_bug(request: Request, exc: Exception) -> Response:
     """The server logs it; the client learns no more than that it was not its fault."""
     del request
     error = f"unexpected {type(exc).__name__}; the agent's log has the details"

@@ -37,7 +37,7 @@ PREFIX: Final = "/scheduler"
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """The certificate of the server, and who may come; None: everybody."""
+    """The certificate of the server, and the authority of allowed clients; None: everybody."""
 
     certificate: Path
     key: Path
@@ -129,8 +129,8 @@ def application(scheduler: SchedulerPort) -> Starlette:
         routes=routes,
         exception_handlers={
             ProblemError: told_problem,
-            WireError: _told_wire,
-            HTTPException: _told_http,
+            WireError: _answer_wire_error,
+            HTTPException: _answer_http_error,
             ClientDisconnect: left_alone,
         },
     )
@@ -138,12 +138,12 @@ def application(scheduler: SchedulerPort) -> Starlette:
     return app
 
 
-async def _told_wire(request: Request, exc: Exception) -> Response:
+async def _answer_wire_error(request: Request, exc: Exception) -> Response:
     del request
     return problem_answer(ProblemError(400, "BadRequest", str(exc)[:1_000]))
 
 
-async def _told_http(request: Request, exc: Exception) -> Response:
+async def _answer_http_error(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, HTTPException), "registered for this type only"
     error = f"{request.method} {request.url.path[:100]}: {exc.detail}"
     return problem_answer(ProblemError(exc.status_code, "NotFound", error, headers=exc.headers))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from numalign.adapters.cgroups import tree as cgroups
-from numalign.adapters.cgroups.tree import CgroupTree, Placing
+from numalign.adapters.cgroups.tree import CgroupTree, CpusetPlacement
 from numalign.core.errors import PeerError
 from numalign.core.kubelet.cgroup_limits import Limits
 from numalign.core.pod import Qos
@@ -58,9 +58,9 @@ def test_a_unified_host_has_all_in_one_place(tmp_path: Path) -> None:
 def test_a_unified_kernel_that_gives_less_than_it_accepted_is_an_error(tmp_path: Path) -> None:
     unified(tmp_path, "cpuset cpu memory hugetlb")
     tree = CgroupTree.detect(tmp_path, mount(tmp_path, "cgroup2", "rw"), "numalign")
-    tree.place({MAIN: Placing(CpuSet.parse("0-3"), NodeSet.parse("0-3"))})
+    tree.place({MAIN: CpusetPlacement(CpuSet.parse("0-3"), NodeSet.parse("0-3"))})
     with pytest.raises(PeerError, match=r"accepted '8-9' but gives '0-3'"):
-        tree.place({MAIN: Placing(CpuSet.parse("8-9"))})
+        tree.place({MAIN: CpusetPlacement(CpuSet.parse("8-9"))})
 
 
 def test_controllers_are_found_where_a_hybrid_host_has_them(tmp_path: Path) -> None:

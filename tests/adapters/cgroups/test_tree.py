@@ -14,7 +14,7 @@ from tests.adapters.cgroups.own_cgroups import real_tree
 
 from numalign.adapters.cgroups import files as cgroup_files
 from numalign.adapters.cgroups import tree as cgroups
-from numalign.adapters.cgroups.tree import CgroupTree, Placing
+from numalign.adapters.cgroups.tree import CgroupTree, CpusetPlacement
 from numalign.core.errors import ConfigError, PeerError
 from numalign.core.kubelet.cgroup_limits import Limits
 from numalign.core.pod import Qos
@@ -56,13 +56,13 @@ def test_a_process_in_a_placed_group_runs_where_the_group_says(
     tree: CgroupTree, sleeper: subprocess.Popen[bytes]
 ) -> None:
     tree.make(MAIN)
-    tree.place({MAIN: Placing(LAST, NODE)})
+    tree.place({MAIN: CpusetPlacement(LAST, NODE)})
     tree.add(MAIN, sleeper.pid)
     assert allowed(sleeper.pid) == LAST
     assert tree.effective(MAIN) == (LAST, NODE)
     assert tree.pids(MAIN) == {sleeper.pid} == tree.pids(POD)
     assert tree.outside(MAIN, [sleeper.pid, os.getpid()]) == {os.getpid()}
-    tree.place({MAIN: Placing(cpus=FIRST)})
+    tree.place({MAIN: CpusetPlacement(cpus=FIRST)})
     assert allowed(sleeper.pid) == FIRST
 
 
@@ -71,14 +71,14 @@ def test_amounts_are_written_and_found_again(tree: CgroupTree) -> None:
     tree.make(MAIN)
     tree.limit(POD, Limits(cpu_shares=1536, cpu_quota_us=150_000, hugetlb_bytes_max={}))
     tree.limit(MAIN, limits)
-    assert tree.differences(MAIN, limits, Placing()) == []
+    assert tree.differences(MAIN, limits, CpusetPlacement()) == []
     other = Limits(cpu_shares=512, memory_bytes_max=48 * 2**20 + 1)
-    found = {d.path.name for d in tree.differences(MAIN, other, Placing())}
+    found = {d.path.name for d in tree.differences(MAIN, other, CpusetPlacement())}
     assert found & {"cpu.shares", "cpu.weight"}
     assert found & {"cpu.cfs_quota_us", "cpu.max"}
     assert not any(name.startswith("memory") for name in found)
     tree.limit(MAIN, Limits())
-    assert tree.differences(MAIN, Limits(), Placing()) == []
+    assert tree.differences(MAIN, Limits(), CpusetPlacement()) == []
 
 
 def test_huge_pages_of_a_pod_are_limited_where_the_host_can(tree: CgroupTree) -> None:
@@ -102,20 +102,20 @@ def test_huge_pages_of_a_pod_are_limited_where_the_host_can(tree: CgroupTree) ->
 @pytest.mark.parametrize(
     ("placing", "file", "told"),
     [
-        (Placing(cpus=CpuSet.of([60_000])), "cpuset.cpus", "60000"),
-        (Placing(mems=NodeSet.of([900])), "cpuset.mems", "900"),
-        (Placing(cpus=CpuSet()), "cpuset.cpus", ""),
+        (CpusetPlacement(cpus=CpuSet.of([60_000])), "cpuset.cpus", "60000"),
+        (CpusetPlacement(mems=NodeSet.of([900])), "cpuset.mems", "900"),
+        (CpusetPlacement(cpus=CpuSet()), "cpuset.cpus", ""),
     ],
 )
 def test_a_refusal_names_the_file_the_value_the_error_and_what_to_do(
     tree: CgroupTree,
     sleeper: subprocess.Popen[bytes],
-    placing: Placing,
+    placing: CpusetPlacement,
     file: str,
     told: str,
 ) -> None:
     tree.make(MAIN)
-    tree.place({MAIN: Placing(HOST_CPUS, NODE)})
+    tree.place({MAIN: CpusetPlacement(HOST_CPUS, NODE)})
     tree.add(MAIN, sleeper.pid)
     with pytest.raises(PeerError) as caught:
         tree.place({MAIN: placing})
@@ -129,9 +129,11 @@ def test_a_refusal_names_the_file_the_value_the_error_and_what_to_do(
 def test_one_refusal_does_not_keep_the_others_from_moving(tree: CgroupTree) -> None:
     tree.make(MAIN)
     tree.make(SIDE)
-    tree.place({MAIN: Placing(HOST_CPUS, NODE), SIDE: Placing(HOST_CPUS, NODE)})
+    tree.place({MAIN: CpusetPlacement(HOST_CPUS, NODE), SIDE: CpusetPlacement(HOST_CPUS, NODE)})
     with pytest.raises(PeerError, match="60000"):
-        tree.place({MAIN: Placing(cpus=CpuSet.of([60_000])), SIDE: Placing(cpus=LAST)})
+        tree.place(
+            {MAIN: CpusetPlacement(cpus=CpuSet.of([60_000])), SIDE: CpusetPlacement(cpus=LAST)}
+        )
     effective = tree.effective(SIDE)
     assert effective is not None
     assert effective[0] == LAST
@@ -142,15 +144,17 @@ def test_parents_and_children_move_to_quite_other_cpus_in_one_batch(tree: Cgroup
     tree.make(MAIN)
     tree.make(SIDE)
     for cpus in (FIRST, LAST, FIRST):
-        tree.place({MAIN: Placing(cpus), POD: Placing(cpus), SIDE: Placing(cpus)})
+        tree.place(
+            {MAIN: CpusetPlacement(cpus), POD: CpusetPlacement(cpus), SIDE: CpusetPlacement(cpus)}
+        )
         assert [tree.effective(group)[0] for group in (POD, MAIN, SIDE)] == [cpus] * 3
 
 
 def test_drift_of_a_cpuset_is_seen(tree: CgroupTree) -> None:
     tree.make(MAIN)
-    tree.place({MAIN: Placing(LAST, NODE)})
-    assert tree.differences(MAIN, None, Placing(LAST, NODE)) == []
-    (difference,) = tree.differences(MAIN, None, Placing(FIRST, NODE))
+    tree.place({MAIN: CpusetPlacement(LAST, NODE)})
+    assert tree.differences(MAIN, None, CpusetPlacement(LAST, NODE)) == []
+    (difference,) = tree.differences(MAIN, None, CpusetPlacement(FIRST, NODE))
     assert (difference.path.name, difference.expected, difference.found) == (
         "cpuset.cpus",
         str(FIRST),
@@ -182,7 +186,7 @@ def test_a_group_with_processes_is_not_removed_and_says_so(
     tree: CgroupTree, sleeper: subprocess.Popen[bytes]
 ) -> None:
     tree.make(MAIN)
-    tree.place({MAIN: Placing(HOST_CPUS, NODE)})
+    tree.place({MAIN: CpusetPlacement(HOST_CPUS, NODE)})
     tree.add(MAIN, sleeper.pid)
     with pytest.raises(PeerError, match="EBUSY") as caught:
         tree.remove(MAIN)

@@ -12,11 +12,11 @@ import pytest
 from tests.adapters.grpc.plugin_peers import run
 from tests.sockets import short_directory
 
-from numalign.adapters.cgroups.tree import CgroupTree, Placing
+from numalign.adapters.cgroups.tree import CgroupTree, CpusetPlacement
 from numalign.adapters.cri import client as cri_client
 from numalign.adapters.cri.client import CriClient, Deadlines
 from numalign.adapters.cri.groups import PodGroups
-from numalign.adapters.cri.runtime import CriRuntime, Order
+from numalign.adapters.cri.runtime import CriRuntime, StartRequest
 from numalign.adapters.processes.values import Running
 from numalign.core.errors import ConfigError, PeerError, PostponedError
 from numalign.core.kubelet.cgroup_limits import Limits
@@ -79,9 +79,9 @@ def runtime_on(client, **more):
     )
 
 
-def order():
+def request():
     resources = Resources(limits=Limits(), cpus=CpuSet.of([0]))
-    return Order(
+    return StartRequest(
         sandbox=SandboxSpec(
             uid="u", name="p", namespace="n", log_directory="/nowhere", cgroup_parent="/x"
         ),
@@ -177,7 +177,7 @@ def test_a_move_that_hangs_is_a_refusal():
             runtime = runtime_on(client)
             await runtime.adopt()
             with pytest.raises(PeerError, match=r"container c of pod u: .*deadline exceeded"):
-                await runtime.pin_all({("u", "c"): Placing(CpuSet.of([1]))})
+                await runtime.pin_all({("u", "c"): CpusetPlacement(CpuSet.of([1]))})
 
     run(work(), seconds=5)
 
@@ -189,7 +189,7 @@ def test_a_start_that_hangs_is_put_off(stuck):
     async def work():
         async with served(**{**answers, stuck: hang}) as (client, _):
             with pytest.raises(PostponedError, match="deadline exceeded") as caught:
-                await runtime_on(client).start(order())
+                await runtime_on(client).start(request())
             wanted = "ErrImagePull" if "Pull" in stuck else "RuntimeUnavailable"
             assert caught.value.reason == wanted
 
@@ -202,7 +202,7 @@ def test_a_stop_ends_a_pull_that_takes_for_ever():
         async with served(**answers) as (client, handler):
             client._deadlines = Deadlines()  # so that only the stop can end it
             runtime = runtime_on(client)
-            starting = asyncio.create_task(runtime.start(order()))
+            starting = asyncio.create_task(runtime.start(request()))
             while not any(name == "PullImage" for name, _ in handler.asked):
                 await asyncio.sleep(0.01)
             await runtime.stop("u", "c", 30.0)

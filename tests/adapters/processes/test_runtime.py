@@ -22,7 +22,7 @@ import pytest
 from tests.adapters.cgroups.own_cgroups import real_tree
 from tests.paths import SOURCES
 
-from numalign.adapters.cgroups.tree import CgroupTree, Placing, container_group
+from numalign.adapters.cgroups.tree import CgroupTree, CpusetPlacement, container_group
 from numalign.adapters.processes import proc_table
 from numalign.adapters.processes.runtime import (
     DriftKind,
@@ -337,7 +337,9 @@ def test_an_adopted_container_is_stopped_and_pinned_like_any_other(
         process.wait()
         process.stdout.close()
         assert len(await runtime.adopt()) == 2
-        runtime.pin_all({("1234", "main"): Placing(FIRST), ("1234", "side"): Placing(LAST)})
+        runtime.pin_all(
+            {("1234", "main"): CpusetPlacement(FIRST), ("1234", "side"): CpusetPlacement(LAST)}
+        )
         assert runtime.observed("1234", "main").cpus == FIRST
         assert runtime.observed("1234", "side").cpus == LAST
         for name in ("main", "side"):
@@ -523,10 +525,13 @@ def test_limits_of_container_and_pod_are_in_their_groups(
         more = {"limits": limits, "pod_limits": pod, "qos": Qos.BURSTABLE}
         await runtime.start(spec(tmp_path, "sleep", "300", **more))
         group = container_group(Qos.BURSTABLE, "1234", "main")
-        assert groups(runtime).differences(group, limits, Placing(LAST, NODE)) == []
-        assert groups(runtime).differences("burstable/pod1234", pod, Placing()) == []
+        assert groups(runtime).differences(group, limits, CpusetPlacement(LAST, NODE)) == []
+        assert groups(runtime).differences("burstable/pod1234", pod, CpusetPlacement()) == []
         runtime.limit_qos(Qos.BURSTABLE, Limits(cpu_shares=512))
-        assert groups(runtime).differences("burstable", Limits(cpu_shares=512), Placing()) == []
+        assert (
+            groups(runtime).differences("burstable", Limits(cpu_shares=512), CpusetPlacement())
+            == []
+        )
         await runtime.stop("1234", "main", grace_seconds=0)
         runtime.remove("1234", "main")
         assert not groups(runtime).exists("burstable/pod1234")
@@ -587,7 +592,7 @@ def test_drift_is_found_and_repaired(
         escapee = max(runtime.observed("1234", "main").pids)
         tree.make("elsewhere")
         tree.add("elsewhere", escapee)
-        tree.place({group: Placing(cpus=HOST_CPUS)})
+        tree.place({group: CpusetPlacement(cpus=HOST_CPUS)})
         tree.limit(group, Limits(cpu_shares=1024))
         found = runtime.drift(expected)
         kinds = {one.kind for one in found}
@@ -611,7 +616,7 @@ def test_groups_without_a_record_are_removed_when_containers_are_found_again(
         lost = container_group(Qos.BURSTABLE, "99", "lost")
         for group in (lost, container_group(Qos.GUARANTEED, "1234", "lost")):
             tree.make(group)
-        tree.place({lost: Placing(LAST, NODE)})
+        tree.place({lost: CpusetPlacement(LAST, NODE)})
         with subprocess.Popen(["sleep", "60"]) as stray:
             tree.add(lost, stray.pid)
             await in_cgroups().adopt()

@@ -116,7 +116,7 @@ def confirmed(situation, pod, change):
     elif change.settings is not None:
         fresh = host.start(managers, cpu=state.cpu, memory=state.memory)
         state = replace(state, cpu=fresh.cpu, memory=fresh.memory)
-    gone = {Kind.LEAVE: change.leaving, Kind.ANEW: (pod.uid,)}.get(change.kind, ())
+    gone = {Kind.LEAVE: change.leaving, Kind.RECREATE: (pod.uid,)}.get(change.kind, ())
     for uid in gone:
         state = host.ended(replace(state, pods={**state.pods, uid: state.pods.get(uid, pod)}), uid)
     if gone:
@@ -137,7 +137,7 @@ def change_faults(situation, pod, change):
         yield f"{change.text}: refused when done again"
     elif placements != change.verdict.placements:
         yield f"{change.text}: placed otherwise when done again"
-    is_host = change.kind in {Kind.HOST, Kind.LEAVE, Kind.REPAIR, Kind.ANEW}
+    is_host = change.kind in {Kind.HOST, Kind.LEAVE, Kind.REPAIR, Kind.RECREATE}
     if is_host is not (change.pod == pod):
         yield f"{change.text}: changes the pod: {not is_host}"
     if change.kind is Kind.REQUEST:

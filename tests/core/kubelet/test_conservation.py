@@ -94,7 +94,7 @@ def check_cpus(driver):
     owners = list(held.values())
     union = state.shared
     for mask in owners:
-        assert not mask & union, "a CPU in two hands"
+        assert not mask & union, "a CPU has two owners"
         assert not mask & policy.reserved, "a reserved CPU was given away"
         union |= mask
     assert union == policy.assignable, "a CPU was lost"
@@ -126,7 +126,7 @@ def check_devices(driver):
         for resources in containers.values():
             for name, held in resources.items():
                 for device in held.ids:
-                    assert owner.setdefault((name, device), uid) == uid, "a device in two hands"
+                    assert owner.setdefault((name, device), uid) == uid, "a device has two owners"
     for name, resource in state.resources.items():
         used = {device for (other, device) in owner if other == name}
         assert used == set(state.in_use.get(name, ()))

@@ -23,7 +23,7 @@ def test_devices_that_nobody_has_can_only_be_left_out_or_repaired():
 def test_a_pod_that_holds_something_else_is_created_again():
     on = situation(settings("restricted"), machine(), pod("a", container("c", 2, "1Gi")))
     found = helping(on, pod("a", container("c", 3, "1Gi")))
-    assert texts(found, Kind.ANEW) == [
+    assert texts(found, Kind.RECREATE) == [
         "delete the pod and create it again: what it holds from before stands in its way"
     ]
 

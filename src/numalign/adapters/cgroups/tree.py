@@ -70,7 +70,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Placing:
+class CpusetPlacement:
     """Where the processes of a group may run; None leaves what is there."""
 
     cpus: CpuSet | None = None
@@ -170,7 +170,7 @@ class CgroupTree:
             for file, value in h.files(limits, directory).items()
         ]
 
-    def place(self, placings: Mapping[str, Placing]) -> None:
+    def place(self, placements: Mapping[str, CpusetPlacement]) -> None:
         """Moves many groups to their CPUs and NUMA nodes, in an order that the kernel accepts.
 
         All of them are tried; the PeerError at the end names every refusal.
@@ -179,18 +179,20 @@ class CgroupTree:
         if hierarchy is None:
             return
         failures = hierarchy.place(
-            {self.parent / g: cpuset_files(p.cpus, p.mems) for g, p in placings.items()}
+            {self.parent / g: cpuset_files(p.cpus, p.mems) for g, p in placements.items()}
         )
         if failures:
             raise PeerError("\n".join(str(failure) for failure in failures))
 
-    def differences(self, group: str, limits: Limits | None, placing: Placing) -> list[Difference]:
+    def differences(
+        self, group: str, limits: Limits | None, placement: CpusetPlacement
+    ) -> list[Difference]:
         """The files of a group that do not say what they should."""
         expected = self._limit_files(group, limits) if limits is not None else []
         cpuset = self._by_controller.get("cpuset")
         if cpuset is not None:
             directory = cpuset.directory(self.parent / group)
-            files = cpuset_files(placing.cpus, placing.mems)
+            files = cpuset_files(placement.cpus, placement.mems)
             expected += [(directory / file, value) for file, value in files.items()]
         found: list[Difference] = []
         for path, value in expected:

@@ -65,10 +65,10 @@ class HierarchyV1:
         for group in sorted(parents, key=_depth):
             for file, value in moves[group].items():
                 path = self.directory(group) / file
-                failures += _tried(path, _widened(path, value))
+                failures += _try_each(path, _widen(path, value))
         for group in sorted(moves, key=_depth, reverse=True):
             for file, value in moves[group].items():
-                failures += _tried(self.directory(group) / file, value)
+                failures += _try_each(self.directory(group) / file, value)
         return failures
 
     def oom_kills(self, directory: Path) -> int:
@@ -86,11 +86,11 @@ def _depth(group: PurePosixPath) -> tuple[int, str]:
     return len(group.parts), str(group)
 
 
-def _widened(path: Path, value: str) -> str:
+def _widen(path: Path, value: str) -> str:
     return str(CpuSet(parse_list(cgroup_files.read(path)) | parse_list(value)))
 
 
-def _tried(path: Path, value: str) -> list[Exception]:
+def _try_each(path: Path, value: str) -> list[Exception]:
     try:
         cgroup_files.write(path, value)
     except PeerError as error:

@@ -69,7 +69,7 @@ class HierarchyV2:
         for group in sorted(moves, key=lambda group: (len(group.parts), str(group))):
             for file, value in moves[group].items():
                 try:
-                    _placed(self.directory(group) / file, value)
+                    _place(self.directory(group) / file, value)
                 except PeerError as error:
                     failures.append(error)
         return failures
@@ -83,7 +83,7 @@ class HierarchyV2:
         return 0
 
 
-def _placed(path: Path, value: str) -> None:
+def _place(path: Path, value: str) -> None:
     cgroup_files.write(path, value)
     now = cgroup_files.read(path.with_name(path.name + ".effective"))
     if value and parse_list(now) != parse_list(value):

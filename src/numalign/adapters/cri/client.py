@@ -63,7 +63,7 @@ class CriClient:
         """Ends the connection."""
         await self._channel.close()
 
-    async def _called(self, method: str, request: bytes, seconds_max: float) -> bytes:
+    async def _call(self, method: str, request: bytes, seconds_max: float) -> bytes:
         try:
             return await unix_grpc.called(self._channel, method, request, seconds_max)
         except PeerError as error:
@@ -76,7 +76,7 @@ class CriClient:
     async def version(self) -> RuntimeVersion:
         """Who answers; ConfigError if it speaks another version of CRI."""
         try:
-            data = await self._called(wire.VERSION, wire.EMPTY, self._deadlines.hello)
+            data = await self._call(wire.VERSION, wire.EMPTY, self._deadlines.hello)
             found = wire.version_of(data)
         except WireError as error:
             raise ConfigError(f"{self.socket}: this is no container runtime: {error}") from error
@@ -89,13 +89,13 @@ class CriClient:
 
     async def network_fault(self) -> str:
         """Why pods cannot have a network of their own; "" if they can."""
-        data = await self._called(wire.STATUS, wire.EMPTY, self._deadlines.ask)
+        data = await self._call(wire.STATUS, wire.EMPTY, self._deadlines.ask)
         return _read(wire.network_fault_of, data)
 
     async def has_systemd_driver(self) -> bool:
         """Whether the runtime makes cgroups through systemd; False if it does not tell."""
         try:
-            data = await self._called(wire.RUNTIME_CONFIG, wire.EMPTY, self._deadlines.ask)
+            data = await self._call(wire.RUNTIME_CONFIG, wire.EMPTY, self._deadlines.ask)
         except PeerError as error:
             if code_of(error) is grpc.StatusCode.UNIMPLEMENTED:
                 return False
@@ -107,23 +107,23 @@ class CriClient:
     async def run_sandbox(self, spec: SandboxSpec) -> str:
         """Makes and starts a sandbox; its id."""
         request = wire.sandbox_request(spec)
-        data = await self._called(wire.RUN_SANDBOX, request, self._deadlines.make)
+        data = await self._call(wire.RUN_SANDBOX, request, self._deadlines.make)
         return _read(wire.sandbox_id_of, data)
 
     async def stop_sandbox(self, sandbox_id: str) -> None:
         """Ends all containers of a sandbox and itself."""
         request = wire.sandbox_id_request(sandbox_id)
-        await self._called(wire.STOP_SANDBOX, request, self._deadlines.make)
+        await self._call(wire.STOP_SANDBOX, request, self._deadlines.make)
 
     async def remove_sandbox(self, sandbox_id: str) -> None:
         """Removes a sandbox with all its containers; fine when it is gone."""
         request = wire.sandbox_id_request(sandbox_id)
-        await self._called(wire.REMOVE_SANDBOX, request, self._deadlines.make)
+        await self._call(wire.REMOVE_SANDBOX, request, self._deadlines.make)
 
     async def sandboxes(self, labels: Mapping[str, str]) -> list[Sandbox]:
         """All sandboxes with these labels."""
         request = wire.sandboxes_request(labels)
-        data = await self._called(wire.LIST_SANDBOXES, request, self._deadlines.ask)
+        data = await self._call(wire.LIST_SANDBOXES, request, self._deadlines.ask)
         return _read(wire.sandboxes_of, data)
 
     # Containers.
@@ -131,36 +131,36 @@ class CriClient:
     async def create(self, sandbox_id: str, sandbox: SandboxSpec, spec: ContainerSpec) -> str:
         """Makes a container without starting it; its id."""
         request = wire.create_request(sandbox_id, sandbox, spec)
-        data = await self._called(wire.CREATE_CONTAINER, request, self._deadlines.make)
+        data = await self._call(wire.CREATE_CONTAINER, request, self._deadlines.make)
         return _read(wire.container_id_of, data)
 
     async def start(self, container_id: str) -> None:
         """Starts a container."""
         request = wire.container_request(container_id)
-        await self._called(wire.START_CONTAINER, request, self._deadlines.make)
+        await self._call(wire.START_CONTAINER, request, self._deadlines.make)
 
     async def stop(self, container_id: str, grace_seconds: int) -> None:
         """Asks a container to end, kills it after the grace period, and waits for its end."""
         request = wire.stop_request(container_id, grace_seconds)
         seconds_max = grace_seconds + self._deadlines.stop_extra
-        await self._called(wire.STOP_CONTAINER, request, seconds_max)
+        await self._call(wire.STOP_CONTAINER, request, seconds_max)
 
     async def remove(self, container_id: str) -> None:
         """Removes a container, killing it first if it runs; fine when it is gone."""
         request = wire.container_request(container_id)
-        await self._called(wire.REMOVE_CONTAINER, request, self._deadlines.make)
+        await self._call(wire.REMOVE_CONTAINER, request, self._deadlines.make)
 
     async def containers(self, labels: Mapping[str, str]) -> list[Listed]:
         """All containers with these labels."""
         request = wire.containers_request(labels)
-        data = await self._called(wire.LIST_CONTAINERS, request, self._deadlines.ask)
+        data = await self._call(wire.LIST_CONTAINERS, request, self._deadlines.ask)
         return _read(wire.containers_of, data)
 
     async def report(self, container_id: str) -> Report | None:
         """What the runtime says about a container; None if it does not know it."""
         request = wire.status_request(container_id)
         try:
-            data = await self._called(wire.CONTAINER_STATUS, request, self._deadlines.ask)
+            data = await self._call(wire.CONTAINER_STATUS, request, self._deadlines.ask)
         except PeerError as error:
             if code_of(error) is grpc.StatusCode.NOT_FOUND:
                 return None
@@ -170,12 +170,12 @@ class CriClient:
     async def place(self, container_id: str, cpus: CpuSet | None, mems: NodeSet | None) -> None:
         """Moves a container; PeerError with the kernel's words if it refuses."""
         request = wire.placing_request(container_id, cpus, mems)
-        await self._called(wire.UPDATE_RESOURCES, request, self._deadlines.place)
+        await self._call(wire.UPDATE_RESOURCES, request, self._deadlines.place)
 
     async def reopen_log(self, container_id: str) -> None:
         """Has the runtime open a log file anew, after it was renamed."""
         request = wire.container_request(container_id)
-        await self._called(wire.REOPEN_LOG, request, self._deadlines.ask)
+        await self._call(wire.REOPEN_LOG, request, self._deadlines.ask)
 
     async def events(self) -> AsyncGenerator[str, None]:
         """The ids of containers to which something happens, as it happens."""
@@ -188,13 +188,13 @@ class CriClient:
     async def image(self, image: str) -> ImageFound | None:
         """An image; None if it is not there."""
         request = wire.image_request(image)
-        data = await self._called(wire.IMAGE_STATUS, request, self._deadlines.ask)
+        data = await self._call(wire.IMAGE_STATUS, request, self._deadlines.ask)
         return _read(wire.image_of, data)
 
     async def pull(self, image: str) -> str:
         """Fetches an image; its reference."""
         request = wire.pull_request(image)
-        data = await self._called(wire.PULL_IMAGE, request, self._deadlines.pull)
+        data = await self._call(wire.PULL_IMAGE, request, self._deadlines.pull)
         return _read(wire.pulled_of, data)
 
 

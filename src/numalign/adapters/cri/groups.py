@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 
 from numalign.adapters.cgroups import files as cgroup_files
-from numalign.adapters.cgroups.tree import CgroupTree, Placing, pod_group, qos_group
+from numalign.adapters.cgroups.tree import CgroupTree, CpusetPlacement, pod_group, qos_group
 from numalign.adapters.processes import drift as process_drift
 from numalign.adapters.processes.values import Drift, DriftKind, Expected
 from numalign.core.errors import PeerError
@@ -82,20 +82,20 @@ class PodGroups:
                     return group
         return None
 
-    def fault(self, uid: str, container_id: str, placing: Placing) -> str:
+    def fault(self, uid: str, container_id: str, placement: CpusetPlacement) -> str:
         """Where the kernel does not have what a runtime was told, in words; "" if it has."""
         group = self.of_container(uid, container_id)
         if group is None:
             return ""
         try:
-            wrong = self._cpusets.differences(group, None, placing)
+            wrong = self._cpusets.differences(group, None, placement)
             effective = self._cpusets.effective(group)
         except PeerError:  # it has just ended
             return ""
         texts = [f"{d.path}: found {d.found!r}, expected {d.expected!r}" for d in wrong]
-        if not wrong and effective is not None and placing.cpus not in {None, effective[0]}:
+        if not wrong and effective is not None and placement.cpus not in {None, effective[0]}:
             texts.append(
-                f"{group}: the kernel gives CPUs {effective[0]} of {placing.cpus}; a group above "
+                f"{group}: the kernel gives CPUs {effective[0]} of {placement.cpus}; a group above "
                 "does not have the rest, or it is offline"
             )
         return "; ".join(texts)

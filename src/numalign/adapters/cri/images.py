@@ -28,7 +28,7 @@ class Images:
             raise PostponedError("found no image, expected one", reason="InvalidImageName")
         found = await self._client.image(spec.image)
         if policy is PullPolicy.ALWAYS or (found is None and policy is PullPolicy.IF_MISSING):
-            found = await self._pulled_unless(spec.image, stopping)
+            found = await self._pull_unless(spec.image, stopping)
         if found is None:
             raise PostponedError(
                 f"the image {spec.image} is not there, and its imagePullPolicy is Never",
@@ -37,8 +37,8 @@ class Images:
         _check_user(spec, found)
         return found.id
 
-    async def _pulled_unless(self, image: str, stopping: asyncio.Event) -> ImageFound:
-        pulling = asyncio.create_task(self._pulled(image))
+    async def _pull_unless(self, image: str, stopping: asyncio.Event) -> ImageFound:
+        pulling = asyncio.create_task(self._pull(image))
         stopped = asyncio.create_task(stopping.wait())
         try:
             await asyncio.wait({pulling, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -50,7 +50,7 @@ class Images:
             await asyncio.gather(pulling, stopped, return_exceptions=True)
         raise PeerError("it was stopped while its image was being pulled")
 
-    async def _pulled(self, image: str) -> ImageFound:
+    async def _pull(self, image: str) -> ImageFound:
         async with self._pulls:
             try:
                 reference = await self._client.pull(image)

@@ -15,7 +15,7 @@ from numalign.core.errors import PeerError
 log = structlog.get_logger("numalign.cri")
 
 
-async def rotated(
+async def rotate(
     client: CriClient,
     logs: Iterable[tuple[str, Path]],
     *,
@@ -24,7 +24,7 @@ async def rotated(
 ) -> None:
     """Renames every log that is too long, and has the runtime open it anew for its container."""
     for container_id, path in logs:
-        if await asyncio.to_thread(_renamed, path, bytes_max, files_max):
+        if await asyncio.to_thread(_rename, path, bytes_max, files_max):
             try:
                 await client.reopen_log(container_id)
             except PeerError:
@@ -32,7 +32,7 @@ async def rotated(
                 raise
 
 
-def _renamed(path: Path, bytes_max: int, files_max: int) -> bool:
+def _rename(path: Path, bytes_max: int, files_max: int) -> bool:
     try:
         if path.stat().st_size <= bytes_max:
             return False

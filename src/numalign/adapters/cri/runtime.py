@@ -19,7 +19,7 @@ from typing import Final
 
 import structlog
 
-from numalign.adapters.cgroups.tree import Placing
+from numalign.adapters.cgroups.tree import CpusetPlacement
 from numalign.adapters.cri import logs as cri_logs
 from numalign.adapters.cri.client import CriClient
 from numalign.adapters.cri.groups import PodGroups
@@ -56,7 +56,7 @@ log = structlog.get_logger("numalign.cri")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class StartRequest:
     """A container to start, with all that its pod needs."""
 
     sandbox: SandboxSpec
@@ -76,11 +76,11 @@ class _Known:
     """A container that we started, or that is being started (then without an id at first)."""
 
     attempt: int
-    wanted: Placing | None
+    wanted: CpusetPlacement | None
     id: str = ""
     pid: int = 0
     is_started: bool = False
-    placed: Placing | None = None  # as the runtime was told last
+    placed: CpusetPlacement | None = None  # as the runtime was told last
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -108,7 +108,7 @@ class CriRuntime:
         self._labels = {OWNER: owner}
         self._known: dict[Key, _Known] = {}
         self._exits: asyncio.Queue[Exited] = asyncio.Queue()
-        self._watch = Watch(client, self._looked)
+        self._watch = Watch(client, self._find_ended)
         self._images = Images(client)
         self._starts = asyncio.Semaphore(STARTS_MAX)
         self._moves = asyncio.Semaphore(MOVES_MAX)
@@ -118,72 +118,76 @@ class CriRuntime:
 
     # Starting.
 
-    async def start(self, order: Order) -> tuple[Running, str]:
+    async def start(self, request: StartRequest) -> tuple[Running, str]:
         """Starts a container and gives its id too.
 
         PostponedError while its image or the runtime is not there.
         """
-        uid, name = order.key
-        if order.key in self._known:
+        uid, name = request.key
+        if request.key in self._known:
             raise PeerError(f"container {name} of pod {uid} runs already")
-        resources = order.container.resources
-        wanted = Placing(resources.cpus, resources.mems)
-        known = _Known(order.container.attempt, wanted)
-        self._known[order.key] = known
+        resources = request.container.resources
+        wanted = CpusetPlacement(resources.cpus, resources.mems)
+        known = _Known(request.container.attempt, wanted)
+        self._known[request.key] = known
         try:
-            image_id = await self._images.ready(order.container, order.pull, known.stopping)
+            image_id = await self._images.ready(request.container, request.pull, known.stopping)
             if (leaving := self._leaving.get(uid)) is not None:
                 await asyncio.shield(leaving)  # an earlier pod of the same uid
             async with self._starts:
-                running = await self._started(order, known, image_id)
+                running = await self._create_and_start(request, known, image_id)
         except PeerError as error:
-            await self._undone(order.key, known)
+            await self._remove_failed(request.key, known)
             if error.retry and not isinstance(error, PostponedError):
                 raise PostponedError(str(error), reason="RuntimeUnavailable") from error
             raise
         except asyncio.CancelledError:
-            self._known.pop(order.key, None)
+            self._known.pop(request.key, None)
             raise
         self._watch.hint()
         return running, known.id
 
-    async def _started(self, order: Order, known: _Known, image_id: str) -> Running:
-        uid, name = order.key
+    async def _create_and_start(
+        self, request: StartRequest, known: _Known, image_id: str
+    ) -> Running:
+        uid, name = request.key
         async with self._pods[uid]:
-            await self._cleared(self._labels_of(*order.key))
-            sandbox_id, sandbox = await self._sandbox(order)
+            await self._remove_earlier(self._labels_of(*request.key))
+            sandbox_id, sandbox = await self._sandbox(request)
             # What was wanted may have changed while the image was being pulled.
-            placing = known.wanted or Placing()
-            resources = replace(order.container.resources, cpus=placing.cpus, mems=placing.mems)
+            placement = known.wanted or CpusetPlacement()
+            resources = replace(
+                request.container.resources, cpus=placement.cpus, mems=placement.mems
+            )
             spec = replace(
-                order.container,
+                request.container,
                 image_id=image_id,
                 resources=resources,
-                labels={**order.container.labels, **self._labels},
+                labels={**request.container.labels, **self._labels},
             )
-            known.placed = placing
+            known.placed = placement
             known.id = await self.client.create(sandbox_id, sandbox, spec)
-        await self._moved(order.key, known)
+        await self._move(request.key, known)
         if known.stopping.is_set():
             raise PeerError("it was stopped before it was started")
         await self.client.start(known.id)
         known.is_started = True
         report = await self.client.report(known.id)
         known.pid = report.pid if report is not None else 0
-        await self._checked(order.key, known)
+        await self._check_placement(request.key, known)
         started_ns = report.started_ns if report is not None else 0
         return Running(uid, name, known.attempt, known.pid, 0, started_ns)
 
-    async def _checked(self, key: Key, known: _Known) -> None:
+    async def _check_placement(self, key: Key, known: _Known) -> None:
         """The kernel must have what the runtime was told; else the container must not go on."""
-        await self._moved(key, known)
-        fault = self.groups.fault(key[0], known.id, known.wanted or Placing())
+        await self._move(key, known)
+        fault = self.groups.fault(key[0], known.id, known.wanted or CpusetPlacement())
         if fault and not known.lock.locked() and known.placed == known.wanted:
             raise PeerError(f"the container is not where it should be: {fault}")
 
-    async def _sandbox(self, order: Order) -> tuple[str, SandboxSpec]:
+    async def _sandbox(self, request: StartRequest) -> tuple[str, SandboxSpec]:
         """The sandbox of a pod that is ready, made if there is none."""
-        spec = order.sandbox
+        spec = request.sandbox
         labels = {**spec.labels, **self._labels}
         found = await self.client.sandboxes(self._labels_of(spec.uid))
         for one in found:
@@ -194,7 +198,7 @@ class CriRuntime:
             await self.client.remove_sandbox(one.id)
         attempt = 1 + max((one.attempt for one in found), default=-1)
         spec = replace(spec, attempt=attempt, labels=labels)
-        self.groups.make(order.qos, spec.uid, order.pod_limits)
+        self.groups.make(request.qos, spec.uid, request.pod_limits)
         if not spec.namespaces.host_network and (fault := await self.client.network_fault()):
             log.warning("host_network_given", pod=spec.name, uid=spec.uid, error=fault)
             host = replace(spec.namespaces, host_network=True)
@@ -209,13 +213,13 @@ class CriRuntime:
         labels = {**self._labels, wire.POD_UID: uid}
         return labels if name is None else {**labels, wire.CONTAINER_NAME: name}
 
-    async def _cleared(self, labels: Mapping[str, str]) -> None:
+    async def _remove_earlier(self, labels: Mapping[str, str]) -> None:
         """Removes containers of earlier attempts, and what a start that timed out left behind."""
         for listed in await self.client.containers(labels):
-            if await self._settled(listed) is not None:
+            if await self._settle(listed) is not None:
                 await self.client.remove(listed.id)
 
-    async def _settled(self, one: Listed) -> Listed | None:
+    async def _settle(self, one: Listed) -> Listed | None:
         """Removes a container whose start was cut short; gives it back if it runs after all.
 
         A runtime goes on with a start although its caller has died, calls the container created
@@ -237,7 +241,7 @@ class CriRuntime:
             await asyncio.sleep(SETTLE_PAUSE_SECONDS)
         return one
 
-    async def _undone(self, key: Key, known: _Known) -> None:
+    async def _remove_failed(self, key: Key, known: _Known) -> None:
         """Removes a container that could not be started."""
         try:
             if known.id:
@@ -265,7 +269,7 @@ class CriRuntime:
             watching.cancel()
             reading.cancel()
 
-    async def _looked(self) -> None:
+    async def _find_ended(self) -> None:
         """Finds what has ended since the last look."""
         listed = {one.id: one for one in await self.client.containers(self._labels)}
         for key, known in list(self._known.items()):
@@ -273,11 +277,11 @@ class CriRuntime:
                 continue
             one = listed.get(known.id)
             if one is None or one.status is not RunStatus.RUNNING:
-                await self._ended(key, known)
+                await self._note_end(key, known)
         running = [(k.id, self._log_path(*key)) for key, k in self._known.items() if k.is_started]
-        await cri_logs.rotated(self.client, running)
+        await cri_logs.rotate(self.client, running)
 
-    async def _ended(self, key: Key, known: _Known) -> None:
+    async def _note_end(self, key: Key, known: _Known) -> None:
         report = await self._final(known.id)
         if report is not None and report.status is RunStatus.RUNNING:
             return
@@ -311,28 +315,32 @@ class CriRuntime:
             pause = min(pause * 2, RETRY_SECONDS_MAX)
         self._watch.hint()
 
-    # Placing.
+    # CpusetPlacement.
 
-    async def pin_all(self, placings: Mapping[Key, Placing]) -> None:
+    async def pin_all(self, placements: Mapping[Key, CpusetPlacement]) -> None:
         """Moves many containers at once. All are tried; PeerError names every refusal."""
         moving = []
-        for key, placing in placings.items():
+        for key, placement in placements.items():
             if (known := self._known.get(key)) is not None:
-                known.wanted = placing
-                moving.append(self._pinned(key, known))
+                known.wanted = placement
+                moving.append(self._pin(key, known))
         refusals = [text for text in await asyncio.gather(*moving) if text]
         if refusals:
             raise PeerError("\n".join(refusals))
 
-    async def _pinned(self, key: Key, known: _Known) -> str:
+    async def _pin(self, key: Key, known: _Known) -> str:
         try:
-            await self._moved(key, known)
+            await self._move(key, known)
         except PeerError as error:
             return f"container {key[1]} of pod {key[0]}: {error}"
-        fault = self.groups.fault(key[0], known.id, known.wanted or Placing()) if known.id else ""
+        fault = (
+            self.groups.fault(key[0], known.id, known.wanted or CpusetPlacement())
+            if known.id
+            else ""
+        )
         return f"container {key[1]} of pod {key[0]}: {fault}" if fault else ""
 
-    async def _moved(self, key: Key, known: _Known) -> None:
+    async def _move(self, key: Key, known: _Known) -> None:
         """Brings a container to where it is wanted now, however often that changes meanwhile."""
         async with known.lock, self._moves:
             while known.id and known.wanted is not None and known.placed != known.wanted:
@@ -342,11 +350,11 @@ class CriRuntime:
                 await self.client.place(known.id, wanted.cpus, wanted.mems)
                 known.placed = wanted
 
-    async def mend(self, expected: Iterable[Expected]) -> list[Drift]:
+    async def repair_drift(self, expected: Iterable[Expected]) -> list[Drift]:
         """Puts right what has drifted, and gives what it found; PeerError if that fails."""
         there = [(one, self._known.get((one.pod_uid, one.container))) for one in expected]
         found = await asyncio.gather(
-            *(self._mended(one, k) for one, k in there if k is not None and k.is_started),
+            *(self._repair_one(one, k) for one, k in there if k is not None and k.is_started),
             return_exceptions=True,
         )
         refusals = [str(one) for one in found if isinstance(one, PeerError)]
@@ -357,21 +365,21 @@ class CriRuntime:
                 raise one
         return [drift for drifts in found if isinstance(drifts, list) for drift in drifts]
 
-    async def _mended(self, one: Expected, known: _Known) -> list[Drift]:
+    async def _repair_one(self, one: Expected, known: _Known) -> list[Drift]:
         key = one.pod_uid, one.container
-        known.wanted = Placing(one.cpus, one.mems)
+        known.wanted = CpusetPlacement(one.cpus, one.mems)
         # Moves that are under way are no drift.
-        await self._moved(key, known)
+        await self._move(key, known)
         async with self._moves:
             report = await self.client.report(known.id)
         if report is None or report.status is not RunStatus.RUNNING:
             self._watch.hint()
             return []
         found = self.groups.drift(one, known.id, known.pid) + _asked_drift(one, report)
-        if not found or known.wanted != Placing(one.cpus, one.mems):
+        if not found or known.wanted != CpusetPlacement(one.cpus, one.mems):
             return []
         known.placed = None
-        await self._moved(key, known)
+        await self._move(key, known)
         self.groups.take_back(one.pod_uid, known.id, {d.pid for d in found if d.pid is not None})
         if fault := self.groups.fault(one.pod_uid, known.id, known.wanted):
             raise PeerError(f"container {one.container} of pod {one.pod_uid}: {fault}")
@@ -384,7 +392,7 @@ class CriRuntime:
         found: dict[Key, Running | Exited] = {}
         newest: dict[Key, Listed] = {}
         listed = sorted(await self.client.containers(self._labels), key=lambda c: c.attempt)
-        for one in await asyncio.gather(*map(self._settled_or_left, listed)):
+        for one in await asyncio.gather(*map(self._settle_or_leave, listed)):
             if one is None:
                 continue
             earlier = newest.get((one.uid, one.name))
@@ -392,21 +400,21 @@ class CriRuntime:
                 await self.client.remove(earlier.id)
             newest[one.uid, one.name] = one
         for key, one in newest.items():
-            found[key] = await self._adopted(key, one)
+            found[key] = await self._adopt_one(key, one)
         return list(found.values())
 
-    async def _settled_or_left(self, one: Listed) -> Listed | None:
-        """As ``_settled``; what cannot be removed is left for the next start, which needs it gone.
+    async def _settle_or_leave(self, one: Listed) -> Listed | None:
+        """As ``_settle``; what cannot be removed is left for the next start, which needs it gone.
 
         One container in limbo must not keep the agent from looking after all others.
         """
         try:
-            return await self._settled(one)
+            return await self._settle(one)
         except PeerError as error:
             log.warning("container_not_removed", id=one.id, error=str(error))
             return None
 
-    async def _adopted(self, key: Key, one: Listed) -> Running | Exited:
+    async def _adopt_one(self, key: Key, one: Listed) -> Running | Exited:
         report = await self._final(one.id)
         if report is None or report.status is not RunStatus.RUNNING:
             return _exited(key, one.attempt, report)
@@ -421,24 +429,24 @@ class CriRuntime:
 
     # Forgetting.
 
-    def quiet(self, uid: str) -> None:
+    def release_pod(self, uid: str) -> None:
         """Ends the sandbox of a pod that will not run again; its containers stay to be seen."""
-        self._beside(self._let_go(uid, remove=False))
+        self._run_in_background(self._end_sandboxes(uid, remove=False))
 
-    def forget(self, uid: str) -> None:
+    def forget_pod(self, uid: str) -> None:
         """Removes all that is left of a pod, tried until it works."""
         if uid not in self._leaving:
-            task = self._beside(self._let_go(uid, remove=True))
+            task = self._run_in_background(self._end_sandboxes(uid, remove=True))
             self._leaving[uid] = task
             task.add_done_callback(lambda _: self._leaving.pop(uid, None))
 
-    async def _let_go(self, uid: str, *, remove: bool) -> None:
+    async def _end_sandboxes(self, uid: str, *, remove: bool) -> None:
         pause = RETRY_SECONDS
         while True:
             try:
                 async with self._pods[uid]:
                     for one in await self.client.sandboxes(self._labels_of(uid)):
-                        await self._ended_sandbox(one, remove=remove)
+                        await self._end_sandbox(one, remove=remove)
                     if pause > RETRY_SECONDS and (pids := self.groups.end(uid)):
                         # A sandbox whose making was cut short: the runtime knows nothing of it.
                         log.warning("left_over_ended", uid=uid, pids=sorted(pids))
@@ -451,12 +459,12 @@ class CriRuntime:
         if remove and not self._pods[uid].locked():
             del self._pods[uid]
 
-    async def _ended_sandbox(self, one: Sandbox, *, remove: bool) -> None:
+    async def _end_sandbox(self, one: Sandbox, *, remove: bool) -> None:
         await self.client.stop_sandbox(one.id)
         if remove:
             await self.client.remove_sandbox(one.id)
 
-    def _beside(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+    def _run_in_background(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

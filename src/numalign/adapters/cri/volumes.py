@@ -93,10 +93,10 @@ def _source(volume: Volume, mount: VolumeMount, root: Path, where: str) -> Path:
         raise _refused(f"{where}: found Bidirectional on an emptyDir, which is not supported")
     if not volume.name or "/" in volume.name or volume.name in {".", ".."}:
         raise _refused(f"{where}: found no name for a directory")
-    return _made(root / volume.name, where)
+    return _make(root / volume.name, where)
 
 
-def _made(path: Path, where: str) -> Path:
+def _make(path: Path, where: str) -> Path:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not path.is_dir():

@@ -129,7 +129,7 @@ class DevicePlugins:
 
     async def connect(self, resource: str, path: Path) -> None:
         """Connects a plugin for a resource and watches its devices; PeerError if it cannot be."""
-        replaced = self._replaced(resource, path)
+        replaced = self._endpoint_to_replace(resource, path)
         self._connecting.add(path)
         try:
             endpoint = await Endpoint.connected(resource, path, self._limits)
@@ -144,11 +144,11 @@ class DevicePlugins:
             offer.end.cancel()
             offer.end = None
         self._report(PluginRegistered(resource, path.name))
-        self._watch(self._followed(offer, endpoint))
+        self._watch(self._follow(offer, endpoint))
         if replaced is not None:
             await replaced.close()
 
-    def _replaced(self, resource: str, path: Path) -> Endpoint | None:
+    def _endpoint_to_replace(self, resource: str, path: Path) -> Endpoint | None:
         """The plugin that this registration takes the place of; PeerError if it may not."""
         offer = self._offers.get(resource)
         before = [e for e in offer.endpoints if e.path == path] if offer is not None else []
@@ -176,16 +176,16 @@ class DevicePlugins:
     def _watch(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
         self._watching.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._end)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _end(self, task: asyncio.Task[None]) -> None:
         self._watching.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             # Only a bug of ours gets here; the loop's owner decides, and should end the process.
             loop = task.get_loop()
             loop.call_exception_handler({"message": "watching a plugin", "exception": error})
 
-    async def _followed(self, offer: _Offer, endpoint: Endpoint) -> None:
+    async def _follow(self, offer: _Offer, endpoint: Endpoint) -> None:
         said: set[str] = set()
 
         def fault(text: str) -> None:
@@ -199,7 +199,7 @@ class DevicePlugins:
 
         reason = await endpoint.watch(listed, fault)
         await endpoint.close()
-        self._lost(offer, endpoint, reason)
+        self._lose(offer, endpoint, reason)
 
     def _report_devices(self, offer: _Offer, endpoint: Endpoint) -> None:
         asked = offer.current
@@ -212,7 +212,7 @@ class DevicePlugins:
             )
         )
 
-    def _lost(self, offer: _Offer, endpoint: Endpoint, reason: str) -> None:
+    def _lose(self, offer: _Offer, endpoint: Endpoint, reason: str) -> None:
         offer.endpoints.remove(endpoint)
         offer.stopped = endpoint.path
         left = offer.current

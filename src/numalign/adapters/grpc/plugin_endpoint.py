@@ -71,7 +71,7 @@ class Endpoint:
             raise PeerError(f"failed to dial device plugin: {exc}", retry=True) from exc
         try:
             endpoint = cls(resource, path, connection, limits)
-            data = await endpoint._called(wire.GET_OPTIONS, wire.EMPTY, limits.options_seconds)
+            data = await endpoint._call(wire.GET_OPTIONS, wire.EMPTY, limits.options_seconds)
             endpoint.options = wire.options_of(data)
         except (PeerError, WireError, OSError) as exc:
             await connection.close()
@@ -101,20 +101,20 @@ class Endpoint:
         """The ids that the plugin would choose."""
         request = wire.preferred_request(available, must, size)
         seconds = self._limits.preferred_seconds
-        return wire.preferred_of(await self._called(wire.GET_PREFERRED, request, seconds))
+        return wire.preferred_of(await self._call(wire.GET_PREFERRED, request, seconds))
 
     async def allocate(self, ids: Sequence[str]) -> Allocation:
         """What a container needs to use these devices."""
         request = wire.allocate_request(ids)
         seconds = self._limits.allocate_seconds
-        return wire.allocation_of(await self._called(wire.ALLOCATE, request, seconds))
+        return wire.allocation_of(await self._call(wire.ALLOCATE, request, seconds))
 
     async def prestart(self, ids: Sequence[str]) -> None:
         """Tells the plugin that a container with these devices is about to start."""
         request = wire.pre_start_request(ids)
-        await self._called(wire.PRE_START, request, self._limits.prestart_seconds)
+        await self._call(wire.PRE_START, request, self._limits.prestart_seconds)
 
-    async def _called(self, method: str, request: bytes, seconds_max: float) -> bytes:
+    async def _call(self, method: str, request: bytes, seconds_max: float) -> bytes:
         if self.is_stopped:
             raise PeerError(f"endpoint {self.path} has been stopped", retry=True)
         return await unix_grpc.called(self._connection, method, request, seconds_max)

@@ -83,10 +83,10 @@ class PluginWatcher:
         while True:
             there = self._sockets()
             for seen in [seen for seen in self._known if seen not in there]:
-                await self._gone(self._known.pop(seen))
+                await self._remove(self._known.pop(seen))
             for seen in sorted(there - self._known.keys(), key=lambda s: s.path):
                 if len(self._known) < SOCKETS_MAX:
-                    self._known[seen] = asyncio.create_task(self._introduced(seen.path))
+                    self._known[seen] = asyncio.create_task(self._introduce(seen.path))
             await asyncio.sleep(self._look_seconds)
 
     def _sockets(self) -> set[_Seen]:
@@ -98,13 +98,13 @@ class PluginWatcher:
             self._there, self._stamps = _sockets(self._directory)
         return self._there
 
-    async def _gone(self, task: asyncio.Task[tuple[str, Path] | None]) -> None:
+    async def _remove(self, task: asyncio.Task[tuple[str, Path] | None]) -> None:
         if not task.done():
             task.cancel()
         elif not task.cancelled() and (registered := task.result()) is not None:
             await self._plugins.disconnect(*registered)
 
-    async def _introduced(self, path: Path) -> tuple[str, Path] | None:
+    async def _introduce(self, path: Path) -> tuple[str, Path] | None:
         """Asks a socket what it is and registers it; it is told if that fails."""
         resource = ""
         try:
@@ -123,10 +123,10 @@ class PluginWatcher:
             await self._plugins.connect(resource, own)
         except (PeerError, WireError, ConfigError) as exc:
             self._report(RegistrationRefused(resource, f"{path.name}: {exc}"))
-            await _notified(connection, str(exc))
+            await _notify(connection, str(exc))
             return None
         else:
-            await _notified(connection, "")
+            await _notify(connection, "")
             return resource, own
         finally:
             await connection.close()
@@ -144,7 +144,7 @@ def _check(info: wire.PluginInfo) -> None:
         raise PeerError(f"invalid name of device plugin socket: {exc}") from exc
 
 
-async def _notified(connection: unix_grpc.Channel, error: str) -> None:
+async def _notify(connection: unix_grpc.Channel, error: str) -> None:
     status = wire.registration_status(error)
     try:
         await unix_grpc.called(connection, wire.NOTIFY, status, NOTIFY_SECONDS_MAX)

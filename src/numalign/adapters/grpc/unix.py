@@ -156,14 +156,14 @@ class _Handlers(grpc.GenericRpcHandler):
                 await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, TOO_MANY_CALLS)
             self._open += 1
             try:
-                await _answered(answer, request, context)
+                await _answer(answer, request, context)
             finally:
                 self._open -= 1
 
         return handle
 
 
-async def _answered(
+async def _answer(
     answer: Answer, request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]
 ) -> None:
     try:

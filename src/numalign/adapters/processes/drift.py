@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from numalign.adapters.cgroups import files as cgroup_files
-from numalign.adapters.cgroups.tree import CgroupTree, Placing, container_group
+from numalign.adapters.cgroups.tree import CgroupTree, CpusetPlacement, container_group
 from numalign.adapters.processes import proc_table, supervisors
 from numalign.adapters.processes.records import Run
 from numalign.adapters.processes.values import Drift, DriftKind, Expected
@@ -18,7 +18,7 @@ from numalign.core.values.sets import CpuSet
 Lives = Mapping[tuple[str, str], tuple[Qos, Run]]  # by pod uid and container: those that run
 
 
-def found(tree: CgroupTree | None, lives: Lives, expected: Iterable[Expected]) -> list[Drift]:
+def find_drift(tree: CgroupTree | None, lives: Lives, expected: Iterable[Expected]) -> list[Drift]:
     """What is not as it should be, for containers that run."""
     families = proc_table.families()
     drifts: list[Drift] = []
@@ -58,7 +58,7 @@ def of_group(
         return [Drift(*key, DriftKind.GONE, group, "a cgroup", "nothing")]
     drifts = [
         Drift(*key, DriftKind.VALUE, str(d.path), d.expected, d.found)
-        for d in tree.differences(group, one.limits, Placing(one.cpus, one.mems))
+        for d in tree.differences(group, one.limits, CpusetPlacement(one.cpus, one.mems))
     ]
     for pid in sorted(family):
         is_inside = all(pid in pids for pids in inside)
@@ -82,7 +82,7 @@ def _of_affinity(one: Expected, pids: Iterable[int]) -> list[Drift]:
     return drifts
 
 
-def mend(
+def repair(
     tree: CgroupTree | None, live: tuple[Qos, Run], one: Expected, pids: Iterable[int]
 ) -> None:
     """Puts one container right, with these processes of it that are elsewhere."""
@@ -93,7 +93,7 @@ def mend(
         tree.make(group)
         if one.limits is not None:
             tree.limit(group, one.limits)
-        tree.place({group: Placing(one.cpus, one.mems)})
+        tree.place({group: CpusetPlacement(one.cpus, one.mems)})
         for pid in tree.outside(group, family.union(pids)):
             if proc_table.process(pid) is not None:
                 tree.add(group, pid)

@@ -114,7 +114,7 @@ def set_affinity(pids: Iterable[int], cpus: CpuSet) -> None:
             if not wrong:
                 break
             for tid in wrong:
-                _moved(tid, wanted, cpus)
+                _set_affinity_of(tid, wanted, cpus)
         else:
             raise PeerError(f"process {pid} makes threads faster than they can be moved to {cpus}")
 
@@ -127,7 +127,7 @@ def affinity(tid: int) -> set[int] | None:
         return None
 
 
-def _moved(tid: int, wanted: set[int], cpus: CpuSet) -> None:
+def _set_affinity_of(tid: int, wanted: set[int], cpus: CpuSet) -> None:
     try:
         os.sched_setaffinity(tid, wanted)
     except ProcessLookupError:

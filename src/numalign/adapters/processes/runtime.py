@@ -22,7 +22,7 @@ from typing import Final
 
 from numalign.adapters.cgroups.tree import (
     CgroupTree,
-    Placing,
+    CpusetPlacement,
     container_group,
     pod_group,
     qos_group,
@@ -86,7 +86,7 @@ class ProcessRuntime:
         self._shim = supervisors.compiled(root)
         self._watched: dict[tuple[str, str], _Watched] = {}
         self._exits: asyncio.Queue[Exited] = asyncio.Queue()
-        self._burials: set[asyncio.Task[None]] = set()
+        self._orphan_kills: set[asyncio.Task[None]] = set()
         if self.cgroups is not None:
             self.cgroups.make(_SUPERVISORS)
 
@@ -115,43 +115,43 @@ class ProcessRuntime:
         directory = self._directory(spec)
         if directory.path.exists():
             raise PeerError(f"{directory.path}: this attempt was made before; count it up")
-        joins, own = await self._prepared(spec, group)
+        joins, own = await self._make_groups(spec, group)
         items = spec_items(spec, joins, own, by_affinity=self._by_affinity)
         try:
             lock = directory.create(spec, items)
             pid, report = supervisors.spawned(self._shim, directory, lock)
         except PeerError:
-            self._undone(directory, spec)
+            self._remove_run(directory, spec)
             raise
-        return await self._started(directory, spec, pid, report)
+        return await self._wait_for_start(directory, spec, pid, report)
 
-    def _undone(self, directory: RunDirectory, spec: RunSpec) -> None:
+    def _remove_run(self, directory: RunDirectory, spec: RunSpec) -> None:
         directory.remove()
         self._remove_groups(spec.qos, spec.pod_uid, spec.container)
 
     def _directory(self, spec: RunSpec) -> RunDirectory:
         return RunDirectory(self._runs / spec.pod_uid / f"{spec.container}.{spec.attempt}")
 
-    async def _prepared(self, spec: RunSpec, group: str) -> tuple[list[Path], list[Path]]:
+    async def _make_groups(self, spec: RunSpec, group: str) -> tuple[list[Path], list[Path]]:
         """Makes the groups of a run and gives the files by which to join them."""
         tree = self.cgroups
         if tree is None:
             return [], []
         # A fresh group for each attempt: nothing of the last one is in it or counted in it.
-        await self._emptied(group)
+        await self._kill_group(group)
         tree.remove(group)
         tree.make(group)
         try:
             if spec.pod_limits is not None:
                 tree.limit(pod_group(spec.qos, spec.pod_uid), spec.pod_limits)
             tree.limit(group, spec.limits)
-            tree.place({group: Placing(spec.cpus, spec.mems)})
+            tree.place({group: CpusetPlacement(spec.cpus, spec.mems)})
         except PeerError:
             self._remove_groups(spec.qos, spec.pod_uid, spec.container)
             raise
         return tree.joins(group), tree.joins(_SUPERVISORS)
 
-    async def _started(
+    async def _wait_for_start(
         self, directory: RunDirectory, spec: RunSpec, pid: int, report: int
     ) -> Running | Exited:
         handle = os.pidfd_open(pid)  # our own child, so the number is still its
@@ -168,8 +168,8 @@ class ProcessRuntime:
             supervisors.reaped(handle)
             os.close(handle)
             said = directory.complaint or f"no word within {START_SECONDS_MAX:g} s"
-            await self._emptied(container_group(spec.qos, spec.pod_uid, spec.container))
-            self._undone(directory, spec)
+            await self._kill_group(container_group(spec.qos, spec.pod_uid, spec.container))
+            self._remove_run(directory, spec)
             raise PeerError(f"the supervisor of container {spec.container} failed: {said}")
         watched = self._watch(directory, record, run, handle, is_told=text == "ok")
         if text == "ok":
@@ -193,15 +193,15 @@ class ProcessRuntime:
         os.close(watched.handle)
         if self._exit_of(watched.directory) is None:
             # It was killed. Its container must not go on without anyone to tell how it ends.
-            task = asyncio.get_running_loop().create_task(self._buried(watched))
-            self._burials.add(task)
-            task.add_done_callback(self._burials.discard)
+            task = asyncio.get_running_loop().create_task(self._kill_orphans(watched))
+            self._orphan_kills.add(task)
+            task.add_done_callback(self._orphan_kills.discard)
         else:
             self._tell(watched)
 
-    async def _buried(self, watched: _Watched) -> None:
+    async def _kill_orphans(self, watched: _Watched) -> None:
         try:
-            await self._killed_family(watched.record, watched.run)
+            await self._kill_family(watched.record, watched.run)
         finally:
             self._tell(watched)
 
@@ -261,7 +261,7 @@ class ProcessRuntime:
                 signal.pidfd_send_signal(watched.handle, signal.SIGTERM)
             with suppress(TimeoutError):
                 return await asyncio.wait_for(asyncio.shield(watched.ended), grace_seconds)
-        await self._killed_family(watched.record, watched.run)
+        await self._kill_family(watched.record, watched.run)
         try:
             return await asyncio.wait_for(asyncio.shield(watched.ended), KILL_SECONDS_MAX)
         except TimeoutError:
@@ -271,10 +271,10 @@ class ProcessRuntime:
                 retry=True,
             ) from None
 
-    async def _killed_family(self, record: Record, run: Run) -> None:
+    async def _kill_family(self, record: Record, run: Run) -> None:
         """Kills all processes of a container, but not its supervisor."""
         if self.cgroups is not None:
-            await self._emptied(container_group(record.qos, record.pod_uid, record.container))
+            await self._kill_group(container_group(record.qos, record.pod_uid, record.container))
             return
         deadline = time.monotonic() + KILL_SECONDS_MAX
         while pids := supervisors.family(proc_table.families(), run):
@@ -283,52 +283,52 @@ class ProcessRuntime:
                     os.kill(pid, signal.SIGKILL)
             await supervisors.pause(deadline, f"processes {sorted(pids)}")
 
-    async def _emptied(self, group: str) -> None:
+    async def _kill_group(self, group: str) -> None:
         deadline = time.monotonic() + KILL_SECONDS_MAX
         while self.cgroups is not None and (pids := self.cgroups.kill(group)):
             await supervisors.pause(deadline, f"processes {sorted(pids)} in {group}")
 
-    # Placing.
+    # CpusetPlacement.
 
     def pin(self, uid: str, name: str, cpus: CpuSet, mems: NodeSet | None = None) -> None:
         """Moves a running container; reads back, and PeerError when the kernel refuses."""
-        self.pin_all({(uid, name): Placing(cpus, mems)})
+        self.pin_all({(uid, name): CpusetPlacement(cpus, mems)})
 
-    def pin_all(self, placings: Mapping[tuple[str, str], Placing]) -> None:
+    def pin_all(self, placements: Mapping[tuple[str, str], CpusetPlacement]) -> None:
         """Moves many containers at once. All are tried; PeerError names every refusal."""
-        watched = {key: self._known(*key) for key in placings}
+        watched = {key: self._running_one(*key) for key in placements}
         if self.cgroups is not None and self.cgroups.has_cpuset:
             self.cgroups.place(
-                {container_group(w.record.qos, *key): placings[key] for key, w in watched.items()}
+                {container_group(w.record.qos, *key): placements[key] for key, w in watched.items()}
             )
             return
         families = proc_table.families()
         refusals = []
         for key, one in watched.items():
             try:
-                self._pin_by_affinity(one, placings[key], families)
+                self._pin_by_affinity(one, placements[key], families)
             except PeerError as error:
                 refusals.append(str(error))
         if refusals:
             raise PeerError("\n".join(refusals))
 
     def _pin_by_affinity(
-        self, watched: _Watched, placing: Placing, families: proc_table.Families
+        self, watched: _Watched, placement: CpusetPlacement, families: proc_table.Families
     ) -> None:
         record = watched.record
-        if placing.mems is not None and str(placing.mems) != record.mems:
+        if placement.mems is not None and str(placement.mems) != record.mems:
             raise PeerError(
                 f"container {record.container} of pod {record.pod_uid}: its memory is bound to "
                 f"NUMA nodes {record.mems or 'of any kind'}, and without cgroups nobody else can "
-                f"change that to {placing.mems}. Restart the container."
+                f"change that to {placement.mems}. Restart the container."
             )
-        if placing.cpus is not None:
-            proc_table.set_affinity(supervisors.family(families, watched.run), placing.cpus)
+        if placement.cpus is not None:
+            proc_table.set_affinity(supervisors.family(families, watched.run), placement.cpus)
 
     def pin_supervisors(self, cpus: CpuSet) -> None:
         """Keeps the supervisors on these CPUs, away from those that containers have alone."""
         if self.cgroups is not None:
-            self.cgroups.place({_SUPERVISORS: Placing(cpus)})
+            self.cgroups.place({_SUPERVISORS: CpusetPlacement(cpus)})
 
     def limit_qos(self, qos: Qos, limits: Limits) -> None:
         """Writes the amounts of a QoS class; Guaranteed has no group of its own."""
@@ -336,7 +336,7 @@ class ProcessRuntime:
             self.cgroups.make(qos_group(qos))
             self.cgroups.limit(qos_group(qos), limits)
 
-    def _known(self, uid: str, name: str) -> _Watched:
+    def _running_one(self, uid: str, name: str) -> _Watched:
         watched = self._watched.get((uid, name))
         if watched is None:
             raise PeerError(f"container {name} of pod {uid} does not run")
@@ -350,7 +350,7 @@ class ProcessRuntime:
 
     def observed(self, uid: str, name: str) -> Observed:
         """What the kernel says about a running container now."""
-        watched = self._known(uid, name)
+        watched = self._running_one(uid, name)
         pids = self._pids(watched)
         cpus, mems = CpuSet(), NodeSet()
         for pid in pids:
@@ -372,16 +372,16 @@ class ProcessRuntime:
 
     def drift(self, expected: Iterable[Expected]) -> list[Drift]:
         """What is not as it should be, for containers that run."""
-        return process_drift.found(self.cgroups, self._lives(), expected)
+        return process_drift.find_drift(self.cgroups, self._lives(), expected)
 
     def repair(self, expected: Iterable[Expected]) -> list[Drift]:
         """Puts right what has drifted, and gives what it found; PeerError if that fails."""
         wanted = {(one.pod_uid, one.container): one for one in expected}
         lives = self._lives()
-        found = process_drift.found(self.cgroups, lives, wanted.values())
+        found = process_drift.find_drift(self.cgroups, lives, wanted.values())
         for key in dict.fromkeys((d.pod_uid, d.container) for d in found):
             pids = {d.pid for d in found if (d.pod_uid, d.container) == key and d.pid is not None}
-            process_drift.mend(self.cgroups, lives[key], wanted[key], pids)
+            process_drift.repair(self.cgroups, lives[key], wanted[key], pids)
         return found
 
     def _lives(self) -> process_drift.Lives:
@@ -404,7 +404,7 @@ class ProcessRuntime:
             if earlier is not None:
                 self._directory_of(earlier).remove()
             try:
-                found[key] = await self._adopted(directory, record)
+                found[key] = await self._adopt_one(directory, record)
             except PeerError as error:
                 self.faults.append(str(error))
         await self._swept(found.keys() | self._watched.keys())
@@ -424,7 +424,7 @@ class ProcessRuntime:
                 pod = pod_group(qos, uid)
                 for name in (child.removeprefix("c-") for child in tree.children(pod)):
                     if (uid, name) not in known:
-                        await self._emptied(container_group(qos, uid, name))
+                        await self._kill_group(container_group(qos, uid, name))
                         tree.remove(container_group(qos, uid, name))
                 if not tree.children(pod):
                     tree.remove(pod)
@@ -432,7 +432,7 @@ class ProcessRuntime:
     def _directory_of(self, one: Running | Exited) -> RunDirectory:
         return RunDirectory(self._runs / one.pod_uid / f"{one.container}.{one.attempt}")
 
-    async def _adopted(self, directory: RunDirectory, record: Record) -> Running | Exited:
+    async def _adopt_one(self, directory: RunDirectory, record: Record) -> Running | Exited:
         deadline = time.monotonic() + START_SECONDS_MAX
         # With exit.json on the disk nothing is left to wait for, even if its writer still lives.
         while self._exit_of(directory) is None and directory.is_held():
@@ -444,7 +444,7 @@ class ProcessRuntime:
             # It is just starting, or just ending.
             await supervisors.pause(deadline, f"the supervisor of {directory.path}")
         if self._exit_of(directory) is None and (run := directory.run):
-            await self._killed_family(record, run)
+            await self._kill_family(record, run)
         return self._exited(directory, record)
 
     # Forgetting.

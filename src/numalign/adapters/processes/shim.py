@@ -59,7 +59,7 @@ def start_time(pid: int) -> int:
         return int(file.read().rpartition(b")")[2].split()[19])
 
 
-def saved(
+def save(
     directory: str, name: str, members: dict[str, int | str], *, durable: bool = False
 ) -> None:
     """Writes one flat JSON object so that it is there completely or not at all.
@@ -174,7 +174,7 @@ def become(spec: Spec) -> tuple[int, str]:
         _signal.pthread_sigmask(_signal.SIG_SETMASK, [])
         for path in spec.get("join", []):
             step = f"join the cgroup {path}"
-            written(path, b"0")
+            write_whole(path, b"0")
         if "cpus" in spec:
             step = f"run on CPUs {spec['cpus'][0]}"
             os.sched_setaffinity(0, ids(spec["cpus"][0]))
@@ -229,7 +229,7 @@ def bind_memory(nodes: list[int]) -> None:
         raise OSError(code, os.strerror(code))
 
 
-def written(path: str, data: bytes) -> None:
+def write_whole(path: str, data: bytes) -> None:
     """Writes to a file of the kernel in one piece, so that its refusal is seen."""
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
@@ -253,7 +253,7 @@ def become_subreaper() -> None:
         pass  # then orphans go to init; cgroups or the session still find them
 
 
-def sent(pid: int, number: int) -> None:
+def send_signal(pid: int, number: int) -> None:
     """Sends a signal to a process that may have ended meanwhile."""
     try:  # noqa: SIM105 contextlib is 2 ms more
         os.kill(pid, number)
@@ -275,13 +275,13 @@ class Supervisor:
         """Starts the child, stays with it, and gives the exit code."""
         become_subreaper()
         for path in self.spec.get("own", []):
-            written(path, b"0")
+            write_whole(path, b"0")
         log = Log(
             self.spec["log"][0],
             int(self.spec["log_bytes_max"][0]),
             int(self.spec["log_files_max"][0]),
         )
-        saved(self.directory, "exit.json.kept", {})
+        save(self.directory, "exit.json.kept", {})
         for name in FORWARDED:
             _signal.signal(getattr(_signal, name), self.forward)
         streams, failed, child_fd = self.start()
@@ -292,7 +292,7 @@ class Supervisor:
         self.reap()
         for fd, stream in streams.items():
             drain(fd, stream, log)
-        return self.ended(code, message)
+        return self.record_end(code, message)
 
     def start(self) -> tuple[dict[int, str], int, int]:
         """Forks the child; gives its streams, the pipe of its failure and a handle on it."""
@@ -309,7 +309,7 @@ class Supervisor:
             os.close(fd)
         handle = os.pidfd_open(child)
         me = os.getpid()
-        saved(
+        save(
             self.directory,
             "run.json",
             {
@@ -360,7 +360,7 @@ class Supervisor:
         if not self.child:
             self.pending.append(number)
         elif self.status is None:
-            sent(self.child, number)
+            send_signal(self.child, number)
 
     def reap(self, *_: object) -> bool:
         """Collects everything that has ended; whether there are children left."""
@@ -399,7 +399,7 @@ class Supervisor:
             if not rest:
                 return
             for pid in rest:
-                sent(pid, _signal.SIGKILL)
+                send_signal(pid, _signal.SIGKILL)
             pause.poll(2)
 
     def members(self) -> list[int]:
@@ -414,7 +414,7 @@ class Supervisor:
                     continue
         return [pid for pid in found if pid > 0]
 
-    def ended(self, code: int, message: str) -> int:
+    def record_end(self, code: int, message: str) -> int:
         """Writes the exit record and gives the code that this process ends with."""
         status = self.status or 0
         signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
@@ -427,7 +427,7 @@ class Supervisor:
             "finished_ns": time.time_ns(),
         }
         os.rename(f"{self.directory}/exit.json.kept", f"{self.directory}/exit.json.tmp")  # noqa: PTH104
-        saved(self.directory, "exit.json", record, durable=True)
+        save(self.directory, "exit.json", record, durable=True)
         return code
 
 

@@ -133,7 +133,7 @@ def setup_of(config: AgentConfig, machine: Machine) -> tuple[AgentSetup, Kubelet
     return setup, kubelet
 
 
-async def assembled(options: Options, now: Callable[[], float] = time.time) -> Parts:
+async def assemble(options: Options, now: Callable[[], float] = time.time) -> Parts:
     """An agent that has taken up what was saved and what still runs."""
     machine = discovery.discover(options.machine)
     config = read_config(options.config)
@@ -164,7 +164,7 @@ async def assembled(options: Options, now: Callable[[], float] = time.time) -> P
     agent = Agent(setup, machine, files, bridge, plugins, now)
     agent.begin(state)
     if isinstance(bridge, DecideOnly):
-        bridge.on_ended = lambda uid, name, code: _ended_one(agent, uid, name, code, now())
+        bridge.on_ended = lambda uid, name, code: _note_end(agent, uid, name, code, now())
     notes = runtime.notes if runtime else ("decides only: no containers are run",)
     return Parts(
         agent,
@@ -183,7 +183,7 @@ async def assembled(options: Options, now: Callable[[], float] = time.time) -> P
     )
 
 
-def _ended_one(agent: Agent, uid: str, container: str, code: int, now: float) -> None:
+def _note_end(agent: Agent, uid: str, container: str, code: int, now: float) -> None:
     if (known := agent.state.pods.get(uid)) is not None:
         attempt = known.containers[container].restarts
         agent.tell(ContainerExited(uid, container, attempt, code, now))
@@ -339,7 +339,7 @@ async def run(
         agent.tick(),
         agent.reconcile(period),
         _follow_manifests(parts),
-        _ended(parts),
+        _follow_exits(parts),
         *beside,
     ]
     tasks = [loop.create_task(one) for one in work]
@@ -347,13 +347,13 @@ async def run(
     done, _ = await asyncio.wait([*tasks, waiter], return_when=asyncio.FIRST_COMPLETED)
     if before_end is not None:
         await before_end
-    await _stopped(parts, [*tasks, waiter])
+    await _stop(parts, [*tasks, waiter])
     for task in done:
         if task is not waiter and task.exception() is not None:
             raise task.exception()  # type: ignore[misc] # it is an exception, as just seen
 
 
-async def _stopped(parts: Parts, tasks: list[asyncio.Task[Any]]) -> None:
+async def _stop(parts: Parts, tasks: list[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -399,7 +399,7 @@ def _read_manifests(parts: Parts) -> frozenset[str] | None:
     return frozenset(manifest.uid for manifest in changes.new)
 
 
-async def _ended(parts: Parts) -> None:
+async def _follow_exits(parts: Parts) -> None:
     """Tells the agent of every container that ends."""
     if parts.runtime is None:
         await asyncio.Event().wait()

@@ -71,7 +71,7 @@ def agent(
     machine: MachineOption = None,
     listen: ListenOption = LISTEN_DEFAULT,
 ) -> int:
-    """Run the node agent: admit pods, run and pin them, keep it true.
+    """Run the node agent: admit pods, run and pin them, repair drift.
 
     It follows a directory of manifests and serves an API on a unix socket in the state directory.
     Containers go on when it stops, and are taken up again when it starts.

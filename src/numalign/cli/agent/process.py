@@ -13,7 +13,7 @@ from typing import Final
 
 from numalign.adapters.local import paths
 from numalign.apps.agent.metrics import AgentMetrics
-from numalign.apps.agent.run import Options, Parts, assembled, run
+from numalign.apps.agent.run import Options, Parts, assemble, run
 from numalign.apps.agent.saved import STATE_FILES
 from numalign.cli.daemon import address, configure_logs
 from numalign.core.errors import ConfigError, CorruptCheckpointError, PeerError, StartError
@@ -81,7 +81,7 @@ def alone(directory: Path) -> Iterator[None]:
 
 
 async def _served(options: Options, tcp: tuple[str, int] | None, *, ends_pods: bool) -> None:
-    parts = await assembled(options)
+    parts = await assemble(options)
     metrics = AgentMetrics(parts.agent.setup)
     parts.agent.journal.on_note = lambda note, seconds: metrics.note(
         note, parts.agent.state, seconds

@@ -45,7 +45,7 @@ def describe(
     output: Annotated[str, output_option(*FORMATS)] = "text",
     place: AgentOptions,
 ) -> None:
-    """Show all about a pod: how it fares, where it sits and why.
+    """Show all about a pod: status, where it sits and why.
 
     The decision shows what each provider answered: sets of NUMA nodes with + if preferred.
     """

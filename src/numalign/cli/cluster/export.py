@@ -125,7 +125,7 @@ async def _run(sources: Sources, how: _How) -> None:
     from numalign.apps.exporter.publishing import Publisher
     from numalign.apps.exporter.run import Exporter
     from numalign.apps.exporter.scanning import Scanner
-    from numalign.cli.daemon import configure_logs, until_told
+    from numalign.cli.daemon import configure_logs, until_stopped
 
     configure_logs()
     async with AsyncExitStack() as stack:
@@ -141,7 +141,7 @@ async def _run(sources: Sources, how: _How) -> None:
         if how.is_oneshot:
             await exporter.once()
         else:
-            await until_told(exporter.run(), exporter, how.address)
+            await until_stopped(exporter.run(), exporter, how.address)
 
 
 def _print(out: Output, topology: HostTopology) -> None:

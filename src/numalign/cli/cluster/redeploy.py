@@ -159,10 +159,10 @@ async def _run(
 ) -> None:
     from numalign.adapters.kubernetes.api_server import ApiServer
     from numalign.apps.redeploy.run import Redeployer
-    from numalign.cli.daemon import until_told
+    from numalign.cli.daemon import until_stopped
 
     identity = f"{os.uname().nodename}_{os.getpid()}" if is_electing else None
     async with ApiServer.connect(kubeconfig) as api:
         found = Redeployer(api, rules, is_dry_run=is_dry_run)
         work = found.run(identity=identity, namespace=api.namespace)
-        await until_told(work, found, address)
+        await until_stopped(work, found, address)

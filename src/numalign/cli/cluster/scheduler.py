@@ -54,7 +54,7 @@ class Asked:
     is_strict: Annotated[
         bool, typer.Option("--strict", help="Refuse hosts that publish nothing about NUMA.")
     ] = False
-    is_patient: Annotated[
+    waits_for_publication: Annotated[
         bool,
         typer.Option(
             "--patient",
@@ -83,7 +83,7 @@ class Asked:
         Path | None,
         optional(
             "--tls-client-ca",
-            help="Who may come must have a certificate of this authority. Needed to listen on "
+            help="Clients must have a certificate of this authority. Needed to listen on "
             "more than loopback.",
         ),
     ] = None

@@ -12,7 +12,7 @@ from numalign.apps.scheduler import run
 from numalign.apps.scheduler.driver import Scheduler
 from numalign.apps.scheduler.model import State
 from numalign.cli.cluster.scheduler import Asked
-from numalign.cli.daemon import address, all_until_told, configure_logs
+from numalign.cli.daemon import address, all_until_stopped, configure_logs
 from numalign.cli.options import ClusterOptions
 from numalign.core.cluster.nrt_match.match import Strategy
 from numalign.core.cluster.scheduling.fleet import Fleet
@@ -36,7 +36,7 @@ def run_scheduler(asked: Asked, cluster: ClusterOptions) -> int:
 
 
 def fleet_of(
-    level: str, strategy: str, packing: str = NO_PACKING, *, is_patient: bool = False
+    level: str, strategy: str, packing: str = NO_PACKING, *, waits_for_publication: bool = False
 ) -> Fleet:
     """The fleet that decides about NUMA, by the words of the command line."""
     _check("--level", level, LEVELS)
@@ -46,7 +46,7 @@ def fleet_of(
         is_exact=level == "exact",
         strategy=Strategy(strategy),
         pack=None if packing == NO_PACKING else Packing(packing),
-        is_patient=is_patient,
+        waits_for_publication=waits_for_publication,
     )
 
 
@@ -69,7 +69,12 @@ async def _run(asked: Asked, cluster: ClusterOptions) -> None:
     others = address(asked.probes_listen, option="--probes-listen")
     async with ApiServer.connect(cluster.kubeconfig, context=cluster.context) as api:
         state = State(
-            fleet_of(asked.level, asked.strategy, asked.packing, is_patient=asked.is_patient),
+            fleet_of(
+                asked.level,
+                asked.strategy,
+                asked.packing,
+                waits_for_publication=asked.waits_for_publication,
+            ),
             "" if asked.is_extender else asked.scheduler_name,
             is_extender=asked.is_extender,
             is_strict=asked.is_strict,
@@ -84,7 +89,7 @@ async def _run(asked: Asked, cluster: ClusterOptions) -> None:
             works.append(probes.serve(scheduler, verbs, on_started=_say))
         if others is not None:
             works.append(probes.serve(scheduler, others, on_started=_say))
-        await all_until_told(works)
+        await all_until_stopped(works)
 
 
 def _say(where: str) -> None:

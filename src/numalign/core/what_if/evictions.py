@@ -41,7 +41,7 @@ class Holding:
     uid: str
     parts: tuple[tuple[str, int, int], ...]  # resource, mask of nodes, amount
 
-    def gain(self, need: Need) -> int:
+    def gain(self, need: Shortage) -> int:
         """How much of a need it would cover; memory of several nodes counts for each of them."""
         return sum(
             amount
@@ -51,7 +51,7 @@ class Holding:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class Shortage:
     """What is missing of a resource on some nodes together; 0: enough, yet it is looked at."""
 
     resource: str
@@ -60,7 +60,7 @@ class Need:
 
 
 # What must be free for the pod, if it is to go to one set of nodes.
-Target = tuple[Need, ...]
+Target = tuple[Shortage, ...]
 
 
 def leavings(search: Search) -> Iterator[Change]:
@@ -186,7 +186,7 @@ def _targets(search: Search) -> list[Target]:
     case = search.case
     everywhere = case.host.all_nodes
     if isinstance(case.verdict, OutOf):
-        return [tuple(Need(s.resource, everywhere, s.missing) for s in case.verdict.shortages)]
+        return [tuple(Shortage(s.resource, everywhere, s.missing) for s in case.verdict.shortages)]
     whole = demands(Draft(case.host, case.before, case.pod), None)
     overall = _needs(whole, everywhere)
     if search.explanation.step in {Step.ALLOCATION, Step.SMT_ALIGNMENT}:
@@ -202,7 +202,7 @@ def _targets(search: Search) -> list[Target]:
 
 def _needs(wanted: Mapping[str, Demand], nodes: int) -> Target:
     return tuple(
-        Need(name, nodes, max(0, demand.asked - _free(demand, nodes)))
+        Shortage(name, nodes, max(0, demand.asked - _free(demand, nodes)))
         for name, demand in wanted.items()
     )
 
@@ -296,7 +296,7 @@ def _relevant(holdings: list[Holding], target: Target, size: int) -> list[Holdin
     return sorted(found, key=lambda one: one.parts)
 
 
-def _is_reachable(gains: list[list[int]], needs: list[Need], size: int) -> bool:
+def _is_reachable(gains: list[list[int]], needs: list[Shortage], size: int) -> bool:
     return all(
         sum(sorted((gain[k] for gain in gains), reverse=True)[:size]) >= need.missing
         for k, need in enumerate(needs)

@@ -23,7 +23,7 @@ RUNS_MAX: Final = 4_000  # verdicts of one search
 class Kind(StrEnum):
     """What is changed."""
 
-    ANEW = "anew"  # the pod is deleted and created again
+    RECREATE = "anew"  # the pod is deleted and created again
     ORDER = "order"  # of its containers
     REQUEST = "request"
     QOS = "qos"

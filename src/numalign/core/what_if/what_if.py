@@ -51,4 +51,4 @@ def _anew(search: Search) -> Iterator[Change]:
     verdict = search.admits(case.pod, state=freed)
     if verdict is not None:
         text = "delete the pod and create it again: what it holds from before stands in its way"
-        yield Change(Kind.ANEW, text, case.pod, verdict)
+        yield Change(Kind.RECREATE, text, case.pod, verdict)

@@ -155,7 +155,7 @@ def refusal_of(data: bytes | msgspec.Raw, *, code: int, retry_after: str = "") -
     if not seconds and status.details is not None:
         seconds = status.details.retry_after_seconds
     return ApiError(
-        status.message[:TEXT_MAX] or "no words",
+        status.message[:TEXT_MAX] or "no message",
         code=code or status.code,
         reason=status.reason,
         retry_after_seconds=seconds,

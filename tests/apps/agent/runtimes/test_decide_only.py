@@ -34,7 +34,7 @@ def test_pods_run_stay_over_a_restart_and_give_everything_back_when_deleted(tmp_
     options = run.Options(tmp_path / "s", machine="2s:1n:4c:2t", runtime="none")
 
     async def first():
-        agent = (await run.assembled(options)).agent
+        agent = (await run.assemble(options)).agent
         task = asyncio.create_task(agent.run())
         assert (await agent.submit(record("plain"))).accepted
         assert (await agent.submit(record("with-init", init=True))).accepted
@@ -42,7 +42,7 @@ def test_pods_run_stay_over_a_restart_and_give_everything_back_when_deleted(tmp_
         task.cancel()
 
     async def second():
-        parts = await run.assembled(options)
+        parts = await run.assemble(options)
         agent = parts.agent
         assert phases(agent) == {"plain": "Running", "with-init": "Running"}
         task = asyncio.create_task(agent.run(parts.first))

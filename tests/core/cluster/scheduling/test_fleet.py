@@ -167,7 +167,7 @@ def test_where_all_hosts_have_much_that_is_not_published_they_are_asked_all_the_
 
 def test_a_patient_scheduler_waits_until_the_last_pod_is_published():
     one = kubelet(policy="single-numa-node")
-    cluster = cluster_of(one, is_patient=True)
+    cluster = cluster_of(one, waits_for_publication=True)
     assert placed(cluster, a_pod("a", (2, 1, 0))) == "w0"
     assert cluster.refusal(a_pod("b", (4, 1, 0)), "w0") == Refusal(UNCONFIRMED)
     one.inbox.append(("came", a_pod("a", (2, 1, 0))))
@@ -295,7 +295,7 @@ def test_a_host_that_might_refuse_the_pod_if_another_ended_comes_after_those_tha
 
 def test_pods_that_own_nothing_never_wait():
     one = kubelet()
-    cluster = cluster_of(one, is_patient=True)
+    cluster = cluster_of(one, waits_for_publication=True)
     assert placed(cluster, a_pod("a", (2, 1, 0))) == "w0"
     assert cluster.choose(Pod("b", "b", "default", containers=(Container("c"),)), anywhere) == "w0"
 

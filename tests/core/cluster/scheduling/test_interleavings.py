@@ -4,7 +4,7 @@ from tests.core.cluster.scheduling.kubelets import Kubelet, a_pod
 from tests.core.hosts import machine, settings
 
 from numalign.core.cluster.scheduling.interleavings import (
-    Went,
+    Departure,
     distinct,
     grown,
     shape_of,
@@ -47,9 +47,9 @@ def test_a_pod_that_went_beside_another_may_have_gone_before_or_after():
     first = a_pod("first", (2, 1, 0))
     held = table_of(frame, base, [first], []).states[0]
     second = a_pod("second", (2, 1, 0))
-    beside = table_of(frame, held, [second], [Went("first", frozenset({"second"}))])
+    beside = table_of(frame, held, [second], [Departure("first", frozenset({"second"}))])
     assert len(beside.states) == 2
-    before = table_of(frame, held, [second], [Went("first")])
+    before = table_of(frame, held, [second], [Departure("first")])
     assert len(before.states) == 1
 
 

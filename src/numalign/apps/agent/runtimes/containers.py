@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from numalign.adapters.cgroups.tree import CgroupTree, Placing
+from numalign.adapters.cgroups.tree import CgroupTree, CpusetPlacement
 from numalign.adapters.cri import client as cri_client
 from numalign.adapters.cri import groups as cri_groups
 from numalign.adapters.cri import volumes as cri_volumes
-from numalign.adapters.cri.runtime import CriRuntime, Order
+from numalign.adapters.cri.runtime import CriRuntime, StartRequest
 from numalign.adapters.processes.values import Expected
 from numalign.apps.agent.events import Pin, StartContainer
 from numalign.apps.agent.model import AgentPod
@@ -114,18 +114,18 @@ class Containers:
     async def start(self, request: StartContainer) -> Started:
         """Starts a container; PeerError if it cannot be started, PostponedError if not yet."""
         try:
-            order = self._order(request)
+            order = self._start_request(request)
         except OSError as error:  # a full disk, say
             text = f"{error.filename}: {error.strerror}"
             raise PostponedError(text, reason="CreateContainerConfigError") from error
         running, container_id = await self.runtime.start(order)
         return Started(running.pid, f"{self.runtime.name}://{container_id}")
 
-    def _order(self, request: StartContainer) -> Order:
+    def _start_request(self, request: StartContainer) -> StartRequest:
         pod = request.pod
         record = next(r for r in records_of(pod) if r.name == request.container)
         own = [exclusive_cpus(pod.pod, c, self._settings) > 0 for c in pod.pod.in_order]
-        return Order(
+        return StartRequest(
             sandbox=self._sandbox(pod, request.uid),
             qos=qos_class(pod.pod, self._settings),
             pod_limits=limits_of_pod(
@@ -223,7 +223,7 @@ class Containers:
     async def pin(self, pins: Sequence[Pin]) -> None:
         """Moves containers that run or are being started."""
         await self.runtime.pin_all(
-            {(e.uid, e.container): Placing(CpuSet(e.cpus), nodes_of(e)) for e in pins}
+            {(e.uid, e.container): CpusetPlacement(CpuSet(e.cpus), nodes_of(e)) for e in pins}
         )
 
     def pin_helpers(self, cpus: int) -> None:
@@ -241,15 +241,15 @@ class Containers:
             Expected(pod_uid=e.uid, container=e.container, cpus=CpuSet(e.cpus), mems=nodes_of(e))
             for e in pins
         ]
-        return [drift_text(drift) for drift in await self.runtime.mend(expected)]
+        return [drift_text(drift) for drift in await self.runtime.repair_drift(expected)]
 
     def release_pod(self, uid: str) -> None:
         """Ends the sandbox of a pod that will not run again."""
-        self.runtime.quiet(uid)
+        self.runtime.release_pod(uid)
 
     def forget_pod(self, uid: str) -> None:
         """Removes sandbox, containers, cgroups, logs and volumes of a pod."""
-        self.runtime.forget(uid)
+        self.runtime.forget_pod(uid)
         shutil.rmtree(self._state / "logs" / uid, ignore_errors=True)
         cri_volumes.remove(self._state / "volumes" / uid)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from numalign.adapters.cgroups.tree import Placing
+from numalign.adapters.cgroups.tree import CpusetPlacement
 from numalign.adapters.processes.records import RunSpec
 from numalign.adapters.processes.runtime import Drift, Exited, Expected, ProcessRuntime, Running
 from numalign.apps.agent.events import Pin, StartContainer
@@ -91,13 +91,13 @@ class Processes:
     async def pin(self, pins: Sequence[Pin]) -> None:
         """Moves running containers; those that are just ending are passed over."""
         running = set(self.runtime.running())
-        placings = {
-            (e.uid, e.container): Placing(CpuSet(e.cpus), nodes_of(e))
+        placements = {
+            (e.uid, e.container): CpusetPlacement(CpuSet(e.cpus), nodes_of(e))
             for e in pins
             if (e.uid, e.container) in running
         }
-        if placings:
-            self.runtime.pin_all(placings)
+        if placements:
+            self.runtime.pin_all(placements)
 
     def pin_helpers(self, cpus: int) -> None:
         """Keeps what watches over containers away from CPUs that a container has alone."""

@@ -37,7 +37,7 @@ from numalign.core.cluster.publish.zones import SINGLE_NUMA_NODE, HostTopology
 from numalign.core.cluster.scheduling import confirm, fragmentation, ledger, refusals
 from numalign.core.cluster.scheduling.constraints import HostFacts
 from numalign.core.cluster.scheduling.fragmentation import Packing
-from numalign.core.cluster.scheduling.interleavings import Shape, Went, shape_of
+from numalign.core.cluster.scheduling.interleavings import Departure, Shape, shape_of
 from numalign.core.cluster.scheduling.ledger import Ledger
 from numalign.core.cluster.scheduling.rebuild import Frame, free_by_node, rebuilt
 from numalign.core.cluster.scheduling.refusals import Refusal
@@ -71,7 +71,7 @@ class _Judged:
     refusal: Refusal | None
     is_aligned: bool = True
     packed: int = 0
-    is_steady: bool | None = None  # takes it whoever ends in the meantime; None: not looked at
+    survives_exits: bool | None = None  # takes it whoever ends in the meantime; None: not looked at
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class _Known:
     confirmed: dict[str, int] = field(default_factory=dict)  # uid -> publications seen since
     # Pods that went, the last ones last. What a host publishes may be older than what we have
     # heard, and a pod may even appear in it for the first time after it went.
-    gone: dict[str, Went] = field(default_factory=dict)
+    gone: dict[str, Departure] = field(default_factory=dict)
     doubtful: set[str] = field(default_factory=set)  # found in a list, and not published then
     ledger: Ledger | None = None
     base: HostRecord | None = None  # as published
@@ -120,11 +120,11 @@ class Fleet:
         strategy: Strategy = Strategy.LEAST_ALLOCATED,
         weights: Weights | None = None,
         pack: Packing | None = None,
-        is_patient: bool = False,
+        waits_for_publication: bool = False,
     ) -> None:
-        """With ``is_patient`` a host gets no pod that its managers place while another one is not
-        published. Then a pod that ends unheard of in between can hardly lead to a refusal."""
-        self._is_patient = is_patient
+        """With ``waits_for_publication`` a host gets no pod that its managers place while another
+        one is not published. A pod that ends unheard of can then hardly lead to a refusal."""
+        self._waits_for_publication = waits_for_publication
         self._is_exact = is_exact
         self._packing = pack
         self._enough = ENOUGH if pack is None else ENOUGH_TO_PACK
@@ -213,7 +213,7 @@ class Fleet:
         known = self._known(host)
         if known.pods.pop(uid, None) is not None:
             known.confirmed.pop(uid, None)
-            known.gone[uid] = Went(uid)
+            known.gone[uid] = Departure(uid)
             if known.ledger is not None:
                 known.ledger, known.gone[uid] = ledger.went(known.ledger, uid)
             if len(known.gone) > _GONE_KEPT_MAX:
@@ -379,9 +379,9 @@ class Fleet:
         if known.ledger is None:
             return score
         judged = self._judged(known, pod)
-        if judged.is_steady is None:
-            judged.is_steady = ledger.is_steady(known.ledger, pod)
-        return score if judged.is_steady else score // 2
+        if judged.survives_exits is None:
+            judged.survives_exits = ledger.survives_exits(known.ledger, pod)
+        return score if judged.survives_exits else score // 2
 
     def _shape(self, pod: Pod) -> int:
         """The number of a pod's shape; one pod is asked about on many hosts in a row."""
@@ -417,7 +417,7 @@ class Fleet:
     def _judge(self, known: _Known, pod: Pod, shape: int) -> _Judged:
         assert known.ledger is not None, "only hosts with a placement are asked exactly"
         book = known.ledger
-        if self._is_patient and ledger.is_waiting_for(book, pod):
+        if self._waits_for_publication and ledger.is_waiting_for(book, pod):
             return _Judged(refusals.exact(book, pod, None, is_hopeless=False))
         verdict, after = ledger.checked(book, pod)
         if not isinstance(verdict, Admitted):

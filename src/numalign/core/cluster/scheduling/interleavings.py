@@ -43,7 +43,7 @@ def shape_of(pod: Pod) -> Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Went:
+class Departure:
     """A pod that went, and the pods on their way then: it may have gone before or after them.
 
     ``pod`` only for one that was on its way itself: it may have come first, or never.
@@ -53,12 +53,12 @@ class Went:
     beside: frozenset[str] = frozenset()
     pod: Pod | None = None
 
-    def among(self, pending: Iterable[str]) -> Went:
+    def among(self, pending: Iterable[str]) -> Departure:
         """The same as far as it matters for these pods."""
         beside = self.beside.intersection(pending)
         if beside == self.beside:
             return self
-        return Went(self.uid, beside, self.pod if beside else None)
+        return Departure(self.uid, beside, self.pod if beside else None)
 
 
 _Counts = tuple[int, ...]  # how much of each row has happened
@@ -111,7 +111,7 @@ class _Departure:
     """One pod that goes; before that it may have to come, if the host ever sees it."""
 
     frame: Frame
-    went: Went
+    went: Departure
 
     @property
     def size(self) -> int:
@@ -142,7 +142,7 @@ _Cells = Mapping[_Counts, tuple[HostState, ...]]
 class Table:
     """The states after each number of things that may have happened."""
 
-    gone: tuple[Went, ...]  # a row each, the first ones
+    gone: tuple[Departure, ...]  # a row each, the first ones
     kinds: tuple[_Kind, ...]  # of the pods in each of the other rows
     rows: tuple[_Row, ...]
     cells: _Cells
@@ -155,7 +155,7 @@ class Table:
 
 
 def table_of(
-    frame: Frame, base: HostState, pods: Iterable[Pod], gone: Sequence[Went]
+    frame: Frame, base: HostState, pods: Iterable[Pod], gone: Sequence[Departure]
 ) -> Table | None:
     """The table of these pods that come and go; None if there are too many states to tell."""
     start = base

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from numalign.core.cluster.scheduling import interleavings
-from numalign.core.cluster.scheduling.interleavings import Table, Went, is_placed, shape_of
+from numalign.core.cluster.scheduling.interleavings import Departure, Table, is_placed, shape_of
 from numalign.core.cluster.scheduling.rebuild import Frame, Rebuilt
 from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet.admission.verdict import Verdict
@@ -46,7 +46,7 @@ class Ledger:
     frame: Frame
     base: HostState  # as published, less what was gone before everything else
     pending: tuple[Pod, ...] = ()  # came since, and not published yet
-    gone: tuple[Went, ...] = ()  # went since, while some of those were on their way
+    gone: tuple[Departure, ...] = ()  # went since, while some of those were on their way
     # Pods on their way before which others may have come and gone that we never heard of.
     doubtful: frozenset[str] = frozenset()
     outcomes: Outcomes | None = None  # None: too many to tell
@@ -60,7 +60,7 @@ class Ledger:
 def opened(
     rebuilt: Rebuilt,
     pending: Iterable[Pod],
-    gone: Iterable[Went] = (),
+    gone: Iterable[Departure] = (),
     doubtful: Iterable[str] = (),
 ) -> Ledger:
     """The ledger of a host that has just published.
@@ -69,10 +69,10 @@ def opened(
     """
     waiting = tuple(pending)
     base = rebuilt.state
-    left: list[Went] = []
+    left: list[Departure] = []
     for one in (one.among(pod.uid for pod in waiting) for one in gone):
         if one.beside and one.uid in base.pods:
-            left.append(Went(one.uid, one.beside))
+            left.append(Departure(one.uid, one.beside))
         elif one.beside and one.pod is not None:
             left.append(one)
         else:
@@ -118,13 +118,13 @@ def known_as(ledger: Ledger, pod: Pod) -> Ledger:
     return _told(replace(ledger, base=base))
 
 
-def went(ledger: Ledger, uid: str) -> tuple[Ledger, Went]:
+def went(ledger: Ledger, uid: str) -> tuple[Ledger, Departure]:
     """The ledger after a pod was deleted or has ended, and what is to be remembered of that."""
     own = next((pod for pod in ledger.pending if pod.uid == uid), None)
     pending = tuple(pod for pod in ledger.pending if pod is not own)
     waiting = frozenset(pod.uid for pod in pending)
     base, gone = _settled(ledger, waiting)
-    event = Went(uid, waiting, own if waiting else None)
+    event = Departure(uid, waiting, own if waiting else None)
     if not waiting or (own is None and uid not in base.pods):
         base = hosts.ended(base, uid)
     else:
@@ -132,7 +132,7 @@ def went(ledger: Ledger, uid: str) -> tuple[Ledger, Went]:
     return _told(replace(ledger, base=base, pending=pending, gone=gone)), event
 
 
-def _settled(ledger: Ledger, waiting: Collection[str]) -> tuple[HostState, tuple[Went, ...]]:
+def _settled(ledger: Ledger, waiting: Collection[str]) -> tuple[HostState, tuple[Departure, ...]]:
     """The base and who has gone, when only these pods are still on their way.
 
     One that went beside none of them is gone before everything else.
@@ -159,7 +159,7 @@ def must_publish_soon(ledger: Ledger) -> bool:
     return outcomes.table is not None and len(outcomes.table.rows) >= ROWS_MANY
 
 
-def is_steady(ledger: Ledger, pod: Pod) -> bool:
+def survives_exits(ledger: Ledger, pod: Pod) -> bool:
     """Whether the host would take the pod too if one of the others, or all, ended just before.
 
     More room may do harm only to a pod of several containers: the kubelet decides about one after
