@@ -153,10 +153,18 @@ def _violates(accounts: Accounts, mask: int) -> bool:
 
 
 def _fits(accounts: Accounts, mask: int, request: Request, reusable: Reusable) -> bool:
-    own = reusable.get(mask, {})
+    own = reusable.get(mask)
+    if own is None and mask & (mask - 1) == 0:  # one node: most sets are, and nothing is added up
+        tables = accounts[mask.bit_length() - 1].tables
+        for t, size in request.items():
+            table = tables.get(t, _ZERO)
+            if table.allocatable < size or table.free < size:
+                return False
+        return True
+    nodes = ids_of(mask)
     for t, size in request.items():
-        allocatable, free = 0, own.get(t, 0)
-        for i in ids_of(mask):
+        allocatable, free = 0, 0 if own is None else own.get(t, 0)
+        for i in nodes:
             table = _table(accounts[i], t)
             allocatable += table.allocatable
             free += table.free
