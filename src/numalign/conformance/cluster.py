@@ -61,7 +61,7 @@ def host_filter(line: Json) -> list[str]:
     ]
 
 
-def _checks(host: HostRecord, need: PodNeed, answer: match.Answer) -> list[list[object]]:
+def _checks(host: HostRecord, need: PodNeed, answer: match.FilterResult) -> list[list[object]]:
     if host.config.scope == POD:
         return [["pod", node] for node in answer.nodes]
     return [[_KINDS[a.why], node] for a, node in zip(need.asks, answer.nodes, strict=False)]

@@ -13,7 +13,7 @@ from numalign.core.kubelet.admission.draft import Draft
 from numalign.core.kubelet.decisions import AllocationError
 from numalign.core.kubelet.host import HostState
 from numalign.core.kubelet.memory import static as memory_static
-from numalign.core.kubelet.topology.hints import HintSet, ProviderAnswer
+from numalign.core.kubelet.topology.hints import HintSet, ProviderHints
 from numalign.core.kubelet.topology.merge import flattened
 from numalign.core.machine.kubelet_view import CoreInfo, MachineInfo, NodeInfo
 from numalign.core.machine.machine import HugePages
@@ -134,7 +134,7 @@ class _Sequence:
         }
 
 
-def _listed(answer: ProviderAnswer) -> dict[str, Any]:
+def _listed(answer: ProviderHints) -> dict[str, Any]:
     found: Mapping[str, Any] = answer or {}
     return {
         name: [[list(bits(h.nodes or 0)), h.preferred] for h in hints.listed()]

@@ -17,7 +17,13 @@ from numalign.core.kubelet.cpu.pack import NotEnoughCpusError, Strategy, take_pa
 from numalign.core.kubelet.cpu.policy import ALIGN_SOCKET, CpuPolicy
 from numalign.core.kubelet.cpu.topology import CpuPlace, CpuTopology
 from numalign.core.kubelet.devices import devices
-from numalign.core.kubelet.topology.hints import Affinity, Answer, Hint, HintSet, ProviderAnswer
+from numalign.core.kubelet.topology.hints import (
+    Affinity,
+    Hint,
+    HintSet,
+    ProviderHints,
+    ResourceHints,
+)
 from numalign.core.kubelet.topology.merge import (
     Merger,
     distance_sum,
@@ -229,7 +235,7 @@ def cpu_hints(line: Json, topologies: Json) -> list[str]:
     return compared(ours, line["hints"], "hints")
 
 
-def _all_hints(answer: Answer) -> list[Hint]:
+def _all_hints(answer: ResourceHints) -> list[Hint]:
     return list(answer.listed()) if isinstance(answer, HintSet) else []
 
 
@@ -295,7 +301,7 @@ def provider_hints(line: Json, version: Version) -> list[str]:
     return found
 
 
-def _answer_differences(answers: Sequence[ProviderAnswer], wanted: Json, what: str) -> list[str]:
+def _answer_differences(answers: Sequence[ProviderHints], wanted: Json, what: str) -> list[str]:
     found: list[str] = []
     for provider, answer in zip(PROVIDERS, answers, strict=True):
         ours = None if answer is None else {k: _shown_answer(a) for k, a in answer.items()}
@@ -303,7 +309,7 @@ def _answer_differences(answers: Sequence[ProviderAnswer], wanted: Json, what: s
     return found
 
 
-def _shown_answer(answer: Answer) -> list[Json] | None:
+def _shown_answer(answer: ResourceHints) -> list[Json] | None:
     if answer is Affinity.ANYWHERE:
         return None
     return [shown_hint(hint) for hint in _all_hints(answer)]

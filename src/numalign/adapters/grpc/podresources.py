@@ -56,7 +56,7 @@ class PodResources:
             self._socket.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
         except OSError as exc:
             raise PeerError(f"{self._socket.parent}: cannot be made ({exc})") from exc
-        methods: dict[str, unix_grpc.Answer] = {
+        methods: dict[str, unix_grpc.Handler] = {
             wire.LIST: self._list,
             wire.GET: self._get,
             wire.GET_ALLOCATABLE: self._get_allocatable,

@@ -30,7 +30,7 @@ STOP_SECONDS: Final = 0.5  # for open calls to end when a server stops
 
 Channel = grpc.aio.Channel
 Options = Sequence[tuple[str, int | str]]
-Answer = Callable[[bytes], Awaitable[bytes]]
+Handler = Callable[[bytes], Awaitable[bytes]]
 Identity = tuple[int, int]
 
 # Codes that say nothing about the request itself: the same call may work in a moment.
@@ -97,7 +97,7 @@ class Served:
             pass
 
 
-async def serve(path: Path, methods: dict[str, Answer], *, request_bytes_max: int) -> Served:
+async def serve(path: Path, methods: dict[str, Handler], *, request_bytes_max: int) -> Served:
     """A server of these methods on a socket that only its owner may open.
 
     The socket is bound under another name and renamed, so that nobody ever sees it with wider
@@ -134,7 +134,7 @@ class _Handlers(grpc.GenericRpcHandler):
     never read could shut out all others. Ours ends with the time for an answer.
     """
 
-    def __init__(self, methods: dict[str, Answer]) -> None:
+    def __init__(self, methods: dict[str, Handler]) -> None:
         self._open = 0
         # A unary answer is a stream of one message on the wire. As a stream we can wait for the
         # client to take it, and give up on one that never reads.
@@ -149,7 +149,7 @@ class _Handlers(grpc.GenericRpcHandler):
         return self._methods.get(handler_call_details.method)
 
     def _streaming(
-        self, answer: Answer
+        self, answer: Handler
     ) -> Callable[[bytes, grpc.aio.ServicerContext[bytes, bytes]], Awaitable[None]]:
         async def handle(request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
             if self._open >= CALLS_MAX:
@@ -164,7 +164,7 @@ class _Handlers(grpc.GenericRpcHandler):
 
 
 async def _answer(
-    answer: Answer, request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]
+    answer: Handler, request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]
 ) -> None:
     try:
         data = await answer(request)

@@ -10,7 +10,7 @@ from typing import Final
 from numalign.apps.scheduler.model import State
 from numalign.apps.scheduler.port import Filtered
 from numalign.core.cluster.scheduling import refusals
-from numalign.core.cluster.scheduling.interleavings import shape_of
+from numalign.core.cluster.scheduling.interleavings import class_of as numa_class_of
 from numalign.core.cluster.scheduling.refusals import Refusal
 from numalign.core.cluster.scheduling.totals import HostUse, requests_of
 from numalign.core.kubelet.admission.node_fit import PODS
@@ -22,7 +22,7 @@ _NO_USE: Final = HostUse()
 
 def class_of(pod: ClusterPod) -> object:
     """The same for pods that every host answers alike."""
-    return pod.demand, shape_of(pod.pod)
+    return pod.demand, numa_class_of(pod.pod)
 
 
 def find(state: State, pod: ClusterPod) -> tuple[str | None, str]:

@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Final
 
 from numalign.core.kubelet.decisions import MergeStep
-from numalign.core.kubelet.topology.hints import Affinity, Answer, HintSet
+from numalign.core.kubelet.topology.hints import Affinity, HintSet, ResourceHints
 from numalign.core.kubelet.topology.merge import mask_where
 from numalign.core.kubelet.topology.policy import TopologyPolicy
 from numalign.core.values.sets import bits, ids_of, mask_of
@@ -37,9 +37,9 @@ class HintTable:
     anywhere: tuple[str, ...]  # resources, or providers, that do not care
 
 
-def by_resource(step: MergeStep) -> dict[str, Answer]:
+def by_resource(step: MergeStep) -> dict[str, ResourceHints]:
     """The answers of a merge by resource; a provider that does not care under its own name."""
-    found: dict[str, Answer] = {}
+    found: dict[str, ResourceHints] = {}
     for provider, answer in step.answers.items():
         if answer:
             found |= answer
@@ -69,7 +69,7 @@ def conflicts(topology: TopologyPolicy, step: MergeStep) -> list[tuple[str, ...]
     return []
 
 
-def is_agreed(topology: TopologyPolicy, answers: Mapping[str, Answer]) -> bool:
+def is_agreed(topology: TopologyPolicy, answers: Mapping[str, ResourceHints]) -> bool:
     """Whether the policy admits these answers alone."""
     _, admitted = topology.decide(topology.merger, list(answers.values()), explain=False)
     return admitted

@@ -10,7 +10,7 @@ from numalign.core.explain.hints import LISTED_NODES_MAX, by_resource, conflicts
 from numalign.core.kubelet.admission import pod_level
 from numalign.core.kubelet.admission.draft import Draft
 from numalign.core.kubelet.decisions import MergeStep
-from numalign.core.kubelet.topology.hints import Affinity, Answer, HintSet
+from numalign.core.kubelet.topology.hints import Affinity, HintSet, ResourceHints
 from numalign.core.kubelet.topology.policy import TopologyPolicy
 from numalign.core.machine.labels import nodes as node_words
 from numalign.core.values.sets import NodeSet, ids_of
@@ -105,7 +105,9 @@ def _pool_problem(draft: Draft, name: str) -> str | None:
 # One resource that the policy does not take.
 
 
-def _alone(topology: TopologyPolicy, name: str, answer: Answer, demand: Demand | None) -> str:
+def _alone(
+    topology: TopologyPolicy, name: str, answer: ResourceHints, demand: Demand | None
+) -> str:
     assert isinstance(answer, HintSet), "what does not care never stands alone in a refusal"
     asks = _asks(name, demand)
     free = "" if demand is None else f"; {free_text(demand)}"
@@ -134,7 +136,7 @@ def _alone(topology: TopologyPolicy, name: str, answer: Answer, demand: Demand |
 def _conflict(
     topology: TopologyPolicy,
     names: tuple[str, ...],
-    answers: Mapping[str, Answer],
+    answers: Mapping[str, ResourceHints],
     wanted: Mapping[str, Demand],
 ) -> str:
     sets = {name: found for name in names if isinstance(found := answers[name], HintSet)}

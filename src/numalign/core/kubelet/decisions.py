@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from numalign.core.kubelet.state import Block
-from numalign.core.kubelet.topology.hints import Hint, ProviderAnswer
+from numalign.core.kubelet.topology.hints import Hint, ProviderHints
 
 
 class Reason(StrEnum):
@@ -93,7 +93,7 @@ class MergeStep:
     """One merge: what each provider answered and what came out."""
 
     container: str | None  # None: for the whole pod
-    answers: Mapping[str, ProviderAnswer]
+    answers: Mapping[str, ProviderHints]
     merged: Hint
     admitted: bool
 

@@ -12,7 +12,7 @@ from numalign.core.explain.placement_cost import Cost, Reach
 from numalign.core.kubelet.decisions import Admitted
 from numalign.core.kubelet.host import Host, HostState
 from numalign.core.values.sets import format_list, ids_of
-from numalign.core.what_if.largest_fit import Shape
+from numalign.core.what_if.largest_fit import LargestFit
 from numalign.core.what_if.search import Change
 
 View = dict[str, Any]
@@ -85,7 +85,7 @@ def change_data(change: Change) -> View:
     }
 
 
-def shape_data(shape: Shape) -> View:
+def shape_data(shape: LargestFit) -> View:
     """One shape that would still fit."""
     return {
         "nodes": list(ids_of(shape.nodes)),

@@ -7,7 +7,13 @@ from itertools import islice
 from typing import Any, Final
 
 from numalign.core.kubelet.decisions import AllocateStep, MergeStep, Trace
-from numalign.core.kubelet.topology.hints import Affinity, Answer, Hint, HintSet, ProviderAnswer
+from numalign.core.kubelet.topology.hints import (
+    Affinity,
+    Hint,
+    HintSet,
+    ProviderHints,
+    ResourceHints,
+)
 from numalign.core.values.sets import format_list, ids_of, mask_of
 
 HINTS_LISTED_MAX: Final = 64  # hints of one resource that are listed one by one
@@ -69,13 +75,13 @@ def _merge_data(step: MergeStep) -> dict[str, Any]:
     }
 
 
-def _provider_data(answer: ProviderAnswer) -> dict[str, Any] | None:
+def _provider_data(answer: ProviderHints) -> dict[str, Any] | None:
     if answer is None:
         return None
     return {resource: _answer_data(found) for resource, found in answer.items()}
 
 
-def _answer_data(answer: Answer) -> dict[str, Any]:
+def _answer_data(answer: ResourceHints) -> dict[str, Any]:
     if isinstance(answer, Affinity):
         return {"affinity": answer.value}
     hints, complete = shown_hints(answer)

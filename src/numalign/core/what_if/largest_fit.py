@@ -30,7 +30,7 @@ Amounts = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class LargestFit:
     """CPUs, memory by kind and devices by resource, from these nodes."""
 
     nodes: int  # a mask
@@ -38,7 +38,7 @@ class Shape:
     memory: Mapping[str, int]
     devices: Mapping[str, int]
 
-    def covers(self, other: Shape) -> bool:
+    def covers(self, other: LargestFit) -> bool:
         """Whether it has at least as much of everything."""
         return (
             self.cpus >= other.cpus
@@ -65,15 +65,17 @@ def left(host: Host, state: HostState, totals: Totals) -> dict[str, int]:
     }
 
 
-def room(host: Host, state: HostState, nodes: int, remaining: Amounts) -> Shape:
+def room(host: Host, state: HostState, nodes: int, remaining: Amounts) -> LargestFit:
     """The largest container with CPUs and memory of its own that these nodes alone could hold.
 
     It may have as many CPUs and at the same time as many bytes: the two are counted apart.
     """
     memory = _memory(host, state.memory, nodes, remaining)
     if remaining.get(PODS, 0) <= 0:
-        return Shape(nodes, 0, dict.fromkeys(memory, 0), dict.fromkeys(state.devices.resources, 0))
-    return Shape(
+        return LargestFit(
+            nodes, 0, dict.fromkeys(memory, 0), dict.fromkeys(state.devices.resources, 0)
+        )
+    return LargestFit(
         nodes,
         _cpus(host, state.cpu, nodes, remaining.get("cpu", 0) // 1000),
         memory,
@@ -119,14 +121,14 @@ def _devices(devices: DeviceState, resource: str, nodes: int) -> int:
 # What the core says of them.
 
 
-def largest(host: Host, state: HostState, totals: Totals) -> list[Shape]:
+def largest(host: Host, state: HostState, totals: Totals) -> list[LargestFit]:
     """The largest shapes that the host would admit now, by number of nodes; each proven."""
     remaining = left(host, state, totals)
-    found: list[Shape] = []
+    found: list[LargestFit] = []
     for size, masks in _node_sets(host):
         shapes = [room(host, state, mask, remaining) for mask in masks]
         shapes.sort(key=lambda s: (-s.cpus, -s.memory.get("memory", 0), s.nodes))
-        kept: list[Shape] = []
+        kept: list[LargestFit] = []
         for shape in shapes:
             if any(other.covers(shape) for other in kept) or len(kept) == SHOWN_MAX:
                 continue
@@ -146,12 +148,12 @@ def _node_sets(host: Host) -> Iterator[tuple[int, list[int]]]:
             yield size, [mask_of(chosen) for chosen in combinations(nodes, size)]
 
 
-def _proven(host: Host, state: HostState, totals: Totals, shape: Shape) -> Shape | None:
+def _proven(host: Host, state: HostState, totals: Totals, shape: LargestFit) -> LargestFit | None:
     """The shape with the nodes that the host would choose; None where it would refuse it."""
     memory = {name: size // _unit(name) * _unit(name) for name, size in shape.memory.items()}
     if not shape.cpus or not memory.get("memory"):
         return None
-    whole = Shape(shape.nodes, shape.cpus, memory, shape.devices)
+    whole = LargestFit(shape.nodes, shape.cpus, memory, shape.devices)
     _, verdict = verdict_on(host, state, totals, as_pod(whole))
     if not isinstance(verdict, Admitted):
         return None
@@ -159,7 +161,7 @@ def _proven(host: Host, state: HostState, totals: Totals, shape: Shape) -> Shape
     nodes = host.cpu_topology.nodes_of(placement.cpus or 0)
     for block in placement.memory:
         nodes |= mask_of(block.nodes)
-    return Shape(nodes, whole.cpus, whole.memory, whole.devices)
+    return LargestFit(nodes, whole.cpus, whole.memory, whole.devices)
 
 
 def _unit(name: str) -> int:
@@ -167,7 +169,7 @@ def _unit(name: str) -> int:
     return _MI if size == name else Quantity.parse(size).value()
 
 
-def as_pod(shape: Shape) -> Pod:
+def as_pod(shape: LargestFit) -> Pod:
     """A Guaranteed pod of one container that asks for all of a shape."""
     amounts = {"cpu": Quantity.of(shape.cpus)}
     amounts |= {n: Quantity.of(size, binary=True) for n, size in shape.memory.items() if size}

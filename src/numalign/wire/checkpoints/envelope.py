@@ -14,7 +14,7 @@ from numalign.core.values.gotext import quoted
 from numalign.wire.go import dump
 from numalign.wire.go import json as gojson
 from numalign.wire.go import shapes as goshapes
-from numalign.wire.go.reading import Shape
+from numalign.wire.go.reading import GoType
 
 CORRUPTED: Final = "checkpoint is corrupted"
 
@@ -42,7 +42,7 @@ def written(head: Sequence[tuple[str, str]], checksum: int, payload: Members) ->
     )
 
 
-def payload(envelope: Envelope, fault: str | None, shape: Shape[T], manager: str) -> T:
+def payload(envelope: Envelope, fault: str | None, shape: GoType[T], manager: str) -> T:
     """The content; WireError with the kubelet's words where it cannot be read."""
     if fault is not None:
         raise WireError(f"failed to deserialize {manager} manager checkpoint: {fault}")

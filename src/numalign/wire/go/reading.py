@@ -43,7 +43,7 @@ class Reading:
         return place if _ENDS_IN_NUMBER.fullmatch(place) else f"Go struct field {place}"
 
 
-class Shape(Protocol[T]):
+class GoType(Protocol[T]):
     """What may stand at one place of a JSON text."""
 
     @property

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from numalign.core.errors import WireError
 from numalign.wire.go.json import Json, Members, clean, parse
-from numalign.wire.go.reading import Reading, Shape, kind_of
+from numalign.wire.go.reading import GoType, Reading, kind_of
 from numalign.wire.go.scalars import INT, Whole
 
 K = TypeVar("K")
@@ -23,7 +23,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
-def read(data: bytes, shape: Shape[T]) -> T:
+def read(data: bytes, shape: GoType[T]) -> T:
     """The value of a JSON text in its shape; WireError with Go's words for a wrong one."""
     result, fault = attempt(data, shape)
     if fault is not None:
@@ -31,7 +31,7 @@ def read(data: bytes, shape: Shape[T]) -> T:
     return result
 
 
-def attempt(data: bytes, shape: Shape[T]) -> tuple[T, str | None]:
+def attempt(data: bytes, shape: GoType[T]) -> tuple[T, str | None]:
     """What can be read of a JSON text, and Go's words for the first thing that was wrong."""
     try:
         value = parse(data)
@@ -46,7 +46,7 @@ def attempt(data: bytes, shape: Shape[T]) -> tuple[T, str | None]:
 class Items(Generic[T]):
     """A list; None where the text says null or nothing."""
 
-    element: Shape[T]
+    element: GoType[T]
     name: str = ""
 
     @property
@@ -77,7 +77,7 @@ class Items(Generic[T]):
 class Keyed(Generic[T]):
     """A map by text; None where the text says null or nothing."""
 
-    element: Shape[T]
+    element: GoType[T]
     name: str = ""
 
     @property
@@ -98,7 +98,7 @@ class Keyed(Generic[T]):
 class Numbered(Generic[T]):
     """A map by whole number, whose keys the text has as strings."""
 
-    element: Shape[T]
+    element: GoType[T]
     key: Whole = INT
     name: str = ""
 
@@ -151,7 +151,7 @@ def _entries(
 class Pointer(Generic[T]):
     """A value that may be absent."""
 
-    element: Shape[T]
+    element: GoType[T]
 
     @property
     def go_type(self) -> str:
@@ -170,7 +170,7 @@ class Pointer(Generic[T]):
 
 
 # For each key of a structure the attribute that holds it, and its shape.
-Fields: TypeAlias = Mapping[str, tuple[str, Shape[Any]]]
+Fields: TypeAlias = Mapping[str, tuple[str, GoType[Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ class Converted(Generic[S, T]):
     """
 
     go_type: str
-    inner: Shape[S]
+    inner: GoType[S]
     convert: Callable[[S], T]
 
     def zero(self) -> T:

@@ -3,7 +3,7 @@
 import pytest
 from tests.core.cluster.nrt_match.amounts import amounts, app, host, init, need, sidecar
 
-from numalign.core.cluster.nrt_match.match import Answer, Strategy, filtered, score
+from numalign.core.cluster.nrt_match.match import FilterResult, Strategy, filtered, score
 from numalign.core.cluster.nrt_match.need import Why
 from numalign.core.cluster.nrt_match.record import HostRecord
 from numalign.core.pod import Qos
@@ -15,23 +15,23 @@ BALANCED, FEW = Strategy.BALANCED_ALLOCATION, Strategy.LEAST_NUMA_NODES
 
 def test_the_lowest_node_that_fits_is_taken_and_its_use_counts_for_the_next_container():
     pod = need(app(cpu=3, memory="2Gi"), app(cpu=3, memory="2Gi"))
-    assert filtered(host(*TWO), pod) == Answer(Why.FITS, (0, 1))
+    assert filtered(host(*TWO), pod) == FilterResult(Why.FITS, (0, 1))
 
 
 def test_scopes_differ():
     five = need(app(cpu=5, memory="1Gi"), app(cpu=5, memory="1Gi"))
-    assert filtered(host(*TWO), five) == Answer(Why.CONTAINER, (1,))
-    assert filtered(host(*TWO, scope="pod"), five) == Answer(Why.POD)
+    assert filtered(host(*TWO), five) == FilterResult(Why.CONTAINER, (1,))
+    assert filtered(host(*TWO, scope="pod"), five) == FilterResult(Why.POD)
     three = need(app(cpu=3, memory="2Gi"), app(cpu=3, memory="2Gi"))
-    assert filtered(host(*TWO, scope="pod"), three) == Answer(Why.FITS, (1,))
+    assert filtered(host(*TWO, scope="pod"), three) == FilterResult(Why.FITS, (1,))
 
 
 def test_only_single_numa_node_is_filtered():
     huge = need(app(cpu=100, memory="1Gi"))
     for policy in ("none", "best-effort", "restricted"):
-        assert filtered(host(*TWO, policy=policy), huge) == Answer(Why.FITS)
+        assert filtered(host(*TWO, policy=policy), huge) == FilterResult(Why.FITS)
     assert filtered(host(*TWO), huge).why is Why.CONTAINER
-    assert filtered(HostRecord("host"), huge) == Answer(Why.FITS)
+    assert filtered(HostRecord("host"), huge) == FilterResult(Why.FITS)
 
 
 def test_a_host_with_stale_data_takes_nothing_that_must_be_aligned():
@@ -43,7 +43,7 @@ def test_a_host_with_stale_data_takes_nothing_that_must_be_aligned():
 def test_amounts_of_cpu_and_memory_count_for_guaranteed_pods_only():
     zones = (amounts(cpu=0, memory="1Gi", gpu=1), amounts(cpu=4, memory="8Gi"))
     pod = need(app(cpu=2, memory="4Gi", gpu=1), qos=Qos.BURSTABLE)
-    assert filtered(host(*zones), pod) == Answer(Why.FITS, (0,))
+    assert filtered(host(*zones), pod) == FilterResult(Why.FITS, (0,))
     unlisted = (amounts(cpu=0, gpu=1), amounts(cpu=4))
     assert filtered(host(*unlisted), pod).why is Why.CONTAINER
 

@@ -5,9 +5,9 @@ from tests.core.hosts import machine, settings
 
 from numalign.core.cluster.scheduling.interleavings import (
     Departure,
+    class_of,
     distinct,
     grown,
-    shape_of,
     table_of,
 )
 from numalign.core.cluster.scheduling.rebuild import rebuilt
@@ -23,8 +23,8 @@ def opened(policy="single-numa-node"):
 
 
 def test_pods_of_one_shape_are_alike_and_others_are_not():
-    assert shape_of(a_pod("a", (2, 1, 0))) == shape_of(a_pod("b", (2, 1, 0)))
-    assert shape_of(a_pod("a", (2, 1, 0))) != shape_of(a_pod("a", (3, 1, 0)))
+    assert class_of(a_pod("a", (2, 1, 0))) == class_of(a_pod("b", (2, 1, 0)))
+    assert class_of(a_pod("a", (2, 1, 0))) != class_of(a_pod("a", (3, 1, 0)))
 
 
 def test_pods_of_two_shapes_may_lie_in_two_ways():

@@ -39,7 +39,7 @@ def of_every_order(book, pods):
 
 def by_shape(states, pods):
     """What is held, with pods of one shape made alike."""
-    shapes = {pod.uid: str(interleavings.shape_of(pod)) for pod in pods}
+    shapes = {pod.uid: str(interleavings.class_of(pod)) for pod in pods}
     return {
         (shared, tuple(sorted((shapes[uid], str(held)) for uid, held in entries.items())))
         for shared, entries in states
@@ -63,9 +63,9 @@ def test_pods_that_come_one_by_one_give_the_states_of_every_order(policy, scope,
             return
         found = [(s.cpu.shared, s.cpu.entries) for s in book.states]
         assert by_shape(found, pods) == by_shape(states, pods)
-        shapes = {str(interleavings.shape_of(p)) for p in pods if p.uid in refused}
+        shapes = {str(interleavings.class_of(p)) for p in pods if p.uid in refused}
         assert {
-            str(interleavings.shape_of(p)) for p in pods if p.uid in book.outcomes.refused
+            str(interleavings.class_of(p)) for p in pods if p.uid in book.outcomes.refused
         } == shapes
         if isinstance(verdict, Admitted):
             after = [(s.cpu.shared, s.cpu.entries) for s in expected]

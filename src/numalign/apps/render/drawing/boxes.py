@@ -161,10 +161,10 @@ class Label:
     shade: float = 0.0
 
 
-Shape = Box | Label
+Drawable = Box | Label
 
 
-def place(panel: Panel, x: float = 0, y: float = 0, room: Size | None = None) -> Iterator[Shape]:
+def place(panel: Panel, x: float = 0, y: float = 0, room: Size | None = None) -> Iterator[Drawable]:
     """The panel and all within it, as shapes from back to front."""
     space = room or panel.size
     yield Box(x, y, space.w, space.h, panel.role, panel.hint, panel.shade)
@@ -206,7 +206,7 @@ def _bar(bar: Bar, x: float, y: float, w: float) -> Iterator[Box]:
         yield Box(x, y, max(length * bar.special, 2), bar.height, "bar-special")
 
 
-def _place_grid(grid: Grid, x: float, y: float, room: Size) -> Iterator[Shape]:
+def _place_grid(grid: Grid, x: float, y: float, room: Size) -> Iterator[Drawable]:
     widths, heights = grid.widths, grid.heights
     spare = room.w - grid.gap * (len(widths) - 1) - sum(widths)
     if grid.stretch is Stretch.ALL:

@@ -13,10 +13,10 @@ from typing import Final
 
 from numalign.apps.render.drawing.boxes import (
     Bar,
+    Drawable,
     Grid,
     Heading,
     Panel,
-    Shape,
     Size,
     Stretch,
     balanced,
@@ -53,7 +53,7 @@ class Picture:
     width: float
     height: float
     title: str
-    shapes: tuple[Shape, ...]
+    shapes: tuple[Drawable, ...]
 
 
 def picture(machine: Machine) -> Picture:

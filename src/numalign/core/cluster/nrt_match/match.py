@@ -31,38 +31,38 @@ class Strategy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class FilterResult:
     """Whether the host takes the pod, and the NUMA node of each check that succeeded."""
 
     why: Why
     nodes: tuple[int, ...] = ()
 
 
-def filtered(host: HostRecord, need: PodNeed) -> Answer:
+def filtered(host: HostRecord, need: PodNeed) -> FilterResult:
     """The filter's answer for one host."""
     if need.passes_anywhere:
-        return Answer(Why.FITS)
+        return FilterResult(Why.FITS)
     if not host.is_fresh:
-        return Answer(Why.STALE)
+        return FilterResult(Why.STALE)
     if host.zones is None or host.config.policy != SINGLE_NUMA_NODE:
-        return Answer(Why.FITS)
+        return FilterResult(Why.FITS)
     free = {zone.node: dict(zone.available) for zone in host.zones}
     if host.config.scope == POD:
         node = _node_for(host, free, need, need.total)
-        return Answer(Why.POD) if node is None else Answer(Why.FITS, (node,))
+        return FilterResult(Why.POD) if node is None else FilterResult(Why.FITS, (node,))
     return _by_container(host, free, need)
 
 
-def _by_container(host: HostRecord, free: Free, need: PodNeed) -> Answer:
+def _by_container(host: HostRecord, free: Free, need: PodNeed) -> FilterResult:
     nodes: list[int] = []
     for ask in need.asks:
         node = _node_for(host, free, need, ask.amounts)
         if node is None:
-            return Answer(ask.why, tuple(nodes))
+            return FilterResult(ask.why, tuple(nodes))
         nodes.append(node)
         if ask.is_app and node in free:
             _take(free[node], need, ask.amounts)
-    return Answer(Why.FITS, tuple(nodes))
+    return FilterResult(Why.FITS, tuple(nodes))
 
 
 def _node_for(host: HostRecord, free: Free, need: PodNeed, amounts: Amounts) -> int | None:

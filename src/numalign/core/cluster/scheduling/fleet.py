@@ -37,7 +37,7 @@ from numalign.core.cluster.publish.zones import SINGLE_NUMA_NODE, HostTopology
 from numalign.core.cluster.scheduling import confirm, fragmentation, ledger, refusals
 from numalign.core.cluster.scheduling.constraints import HostFacts
 from numalign.core.cluster.scheduling.fragmentation import Packing
-from numalign.core.cluster.scheduling.interleavings import Departure, Shape, shape_of
+from numalign.core.cluster.scheduling.interleavings import Departure, PodClass, class_of
 from numalign.core.cluster.scheduling.ledger import Ledger
 from numalign.core.cluster.scheduling.rebuild import Frame, free_by_node, rebuilt
 from numalign.core.cluster.scheduling.refusals import Refusal
@@ -66,7 +66,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Judged:
-    """What a host says to pods of one shape."""
+    """What a host says to pods of one class."""
 
     refusal: Refusal | None
     is_aligned: bool = True
@@ -90,18 +90,18 @@ class _Known:
     ledger: Ledger | None = None
     base: HostRecord | None = None  # as published
     record: HostRecord | None = None  # as it is now
-    judged: dict[int, _Judged] = field(default_factory=dict)  # by the number of a shape
+    judged: dict[int, _Judged] = field(default_factory=dict)  # by the number of a class
 
 
 class _PerFrame(Generic[T]):
-    """Answers that are the same for all hosts of one frame, by the shape of the pod."""
+    """Answers that are the same for all hosts of one frame, by the class of the pod."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[int, int], tuple[Frame, T]] = {}
 
-    def get(self, frame: Frame, shape: int, ask: Callable[[], T]) -> T:
+    def get(self, frame: Frame, pod_class: int, ask: Callable[[], T]) -> T:
         """The kept answer, or a new one."""
-        key = (id(frame), shape)
+        key = (id(frame), pod_class)
         kept = self._kept.get(key)
         if kept is None or kept[0] is not frame:  # the number of a frame that is gone comes again
             if len(self._kept) >= _SHAPES_NUMBERED_MAX:
@@ -135,9 +135,9 @@ class Fleet:
         self._hopeless: _PerFrame[bool] = _PerFrame()
         self._of_empty: _PerFrame[_Judged] = _PerFrame()
         self._behind: set[int] = set()  # slots of hosts that must publish before they take much
-        self._shapes: dict[Shape, int] = {}
-        self._shapes_seen = 0
-        self._asked: tuple[Pod | None, int] = (None, 0)  # the last pod, and its shape's number
+        self._classes: dict[PodClass, int] = {}
+        self._classes_seen = 0
+        self._asked: tuple[Pod | None, int] = (None, 0)  # the last pod, and the number of its class
 
     # Events.
 
@@ -189,7 +189,7 @@ class Fleet:
         # A pod whose bind failed may come again, under the same uid.
         known.gone.pop(pod.uid, None)
         if before is not None:
-            if shape_of(before) == shape_of(pod):
+            if class_of(before) == class_of(pod):
                 return
             if known.topology is not None:
                 self.topology_changed(known.topology)
@@ -383,45 +383,45 @@ class Fleet:
             judged.survives_exits = ledger.survives_exits(known.ledger, pod)
         return score if judged.survives_exits else score // 2
 
-    def _shape(self, pod: Pod) -> int:
-        """The number of a pod's shape; one pod is asked about on many hosts in a row."""
+    def _class_number(self, pod: Pod) -> int:
+        """The number of a pod's class; one pod is asked about on many hosts in a row."""
         if pod is not self._asked[0]:
-            shape = shape_of(pod)
-            if shape not in self._shapes:
-                if len(self._shapes) >= _SHAPES_NUMBERED_MAX:
-                    self._shapes.clear()
-                self._shapes_seen += 1  # a number is never used again
-                self._shapes[shape] = self._shapes_seen
-            self._asked = (pod, self._shapes[shape])
+            pod_class = class_of(pod)
+            if pod_class not in self._classes:
+                if len(self._classes) >= _SHAPES_NUMBERED_MAX:
+                    self._classes.clear()
+                self._classes_seen += 1  # a number is never used again
+                self._classes[pod_class] = self._classes_seen
+            self._asked = (pod, self._classes[pod_class])
         return self._asked[1]
 
     def _judged(self, known: _Known, pod: Pod) -> _Judged:
-        shape = self._shape(pod)
-        found = known.judged.get(shape)
+        pod_class = self._class_number(pod)
+        found = known.judged.get(pod_class)
         if found is None:
             if len(known.judged) >= _SHAPES_KEPT_MAX:
                 known.judged.clear()
-            found = known.judged[shape] = self._judge_shared(known, pod, shape)
+            found = known.judged[pod_class] = self._judge_shared(known, pod, pod_class)
         return found
 
-    def _judge_shared(self, known: _Known, pod: Pod, shape: int) -> _Judged:
+    def _judge_shared(self, known: _Known, pod: Pod, pod_class: int) -> _Judged:
         """As ``_judge``; equal hosts with nothing on them are asked once for all."""
         assert known.ledger is not None, "only hosts with a placement are asked exactly"
         book = known.ledger
         base = book.base
         held = (base.pods, base.cpu.entries, base.memory.entries, base.devices.entries, base.gone)
         if book.pending or any(held):
-            return self._judge(known, pod, shape)
-        return self._of_empty.get(book.frame, shape, lambda: self._judge(known, pod, shape))
+            return self._judge(known, pod, pod_class)
+        return self._of_empty.get(book.frame, pod_class, lambda: self._judge(known, pod, pod_class))
 
-    def _judge(self, known: _Known, pod: Pod, shape: int) -> _Judged:
+    def _judge(self, known: _Known, pod: Pod, pod_class: int) -> _Judged:
         assert known.ledger is not None, "only hosts with a placement are asked exactly"
         book = known.ledger
         if self._waits_for_publication and ledger.is_waiting_for(book, pod):
             return _Judged(refusals.exact(book, pod, None, is_hopeless=False))
         verdict, after = ledger.checked(book, pod)
         if not isinstance(verdict, Admitted):
-            is_hopeless = verdict is not None and self._is_hopeless(book, pod, shape)
+            is_hopeless = verdict is not None and self._is_hopeless(book, pod, pod_class)
             return _Judged(refusals.exact(book, pod, verdict, is_hopeless=is_hopeless))
         hints = [placement.hint for placement in verdict.placements]
         is_aligned = all(hint.preferred or hint.nodes is None for hint in hints)
@@ -431,14 +431,14 @@ class Fleet:
             packed = fragmentation.score(self._packing, *free)
         return _Judged(None, is_aligned, packed)
 
-    def _is_hopeless(self, book: Ledger, pod: Pod, shape: int) -> bool:
+    def _is_hopeless(self, book: Ledger, pod: Pod, pod_class: int) -> bool:
         frame = book.frame
 
         def ask() -> bool:
             _, verdict = verdict_on(frame.host, frame.empty, frame.totals, pod)
             return not isinstance(verdict, Admitted)
 
-        return self._hopeless.get(frame, shape, ask)
+        return self._hopeless.get(frame, pod_class, ask)
 
 
 def _exact_record(record: HostRecord, book: Ledger) -> HostRecord:

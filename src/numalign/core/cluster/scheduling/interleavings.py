@@ -1,6 +1,6 @@
 """All states in which a host may be after pods came and went, in whichever order.
 
-Pods of one shape are alike, so it matters only how many of each shape have come, and who has gone:
+Pods of one class are alike, so it matters only how many of each class have come, and who has gone:
 a table has a cell for each of these counts, with the states after so much has happened. One more
 pod leaves all cells as they are and adds new ones.
 """
@@ -24,10 +24,10 @@ STATES_MAX: Final = 8
 CELLS_MAX: Final = 32  # of a table
 _COUNTS_MAX: Final = 1_024  # of the same table with the cells that no order leads to
 
-Shape = tuple[object, ...]
+PodClass = tuple[object, ...]
 
 
-def shape_of(pod: Pod) -> Shape:
+def class_of(pod: Pod) -> PodClass:
     """The same for pods that every host decides about alike."""
 
     def amounts(found: Resources | None) -> tuple[tuple[str, int], ...] | None:
@@ -83,7 +83,7 @@ class _Row(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Arrivals:
-    """Pods of one shape, which are alike, after all pods that were gone before they were bound."""
+    """Pods of one class, which are alike, after all pods that were gone before they were bound."""
 
     frame: Frame
     pods: Sequence[Pod]
@@ -134,7 +134,7 @@ class _Departure:
 
 # One more thing may have happened in each row.
 
-_Kind = tuple[Shape, Qos, frozenset[int]]  # pods that are alike, and whose going they wait for
+_Kind = tuple[PodClass, Qos, frozenset[int]]  # pods that are alike, and whose going they wait for
 _Cells = Mapping[_Counts, tuple[HostState, ...]]
 
 
@@ -179,7 +179,7 @@ def grown(frame: Frame, table: Table, pod: Pod) -> Table | None:
     """The table with one more pod that the managers place; None if it gets too large."""
     first = len(table.gone)
     waits = frozenset(i for i, one in enumerate(table.gone) if pod.uid not in one.beside)
-    kind = (shape_of(pod), qos_class(pod, frame.host.settings), waits)
+    kind = (class_of(pod), qos_class(pod, frame.host.settings), waits)
     kinds, rows, cells = table.kinds, list(table.rows), table.cells
     if kind in kinds:
         place = first + kinds.index(kind)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from numalign.core.cluster.scheduling import interleavings
-from numalign.core.cluster.scheduling.interleavings import Departure, Table, is_placed, shape_of
+from numalign.core.cluster.scheduling.interleavings import Departure, Table, class_of, is_placed
 from numalign.core.cluster.scheduling.rebuild import Frame, Rebuilt
 from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet.admission.verdict import Verdict
@@ -107,9 +107,9 @@ def came(ledger: Ledger, pod: Pod) -> Ledger:
 
 
 def _is_alike(pending: Iterable[Pod], pod: Pod) -> bool:
-    """Whether the order among these pods makes no difference: all have one shape."""
-    shape = shape_of(pod)
-    return all(shape_of(other) == shape for other in pending)
+    """Whether the order among these pods makes no difference: all are of one class."""
+    pod_class = class_of(pod)
+    return all(class_of(other) == pod_class for other in pending)
 
 
 def known_as(ledger: Ledger, pod: Pod) -> Ledger:

@@ -18,7 +18,7 @@ from numalign.core.kubelet.host import Host, HostState, Reusable, cleaned
 from numalign.core.kubelet.memory import static as memory_static
 from numalign.core.kubelet.memory.policy import MemoryPolicy
 from numalign.core.kubelet.state import Block, MemoryState
-from numalign.core.kubelet.topology.hints import Affinity, Answer, Hint, ProviderAnswer
+from numalign.core.kubelet.topology.hints import Affinity, Hint, ProviderHints, ResourceHints
 from numalign.core.pod import (
     Container,
     NotAnIntegerError,
@@ -145,7 +145,7 @@ class Draft:
 
     # Hints.
 
-    def answers(self, container: Container | None) -> tuple[ProviderAnswer, ...]:
+    def answers(self, container: Container | None) -> tuple[ProviderHints, ...]:
         """What devices, CPU and memory say of a container, or (None) of the whole pod."""
         if container is None:
             return (
@@ -159,8 +159,8 @@ class Draft:
             self._memory_hints(container),
         )
 
-    def _device_hints(self, container: Container) -> ProviderAnswer:
-        found: dict[str, Answer] = {}
+    def _device_hints(self, container: Container) -> ProviderHints:
+        found: dict[str, ResourceHints] = {}
         for name, limit in container.limits.items():
             if self.devices.is_device(name):
                 found[name] = devices.hint(
@@ -173,8 +173,8 @@ class Draft:
                 )
         return found
 
-    def _device_hints_of_pod(self) -> ProviderAnswer:
-        found: dict[str, Answer] = {}
+    def _device_hints_of_pod(self) -> ProviderHints:
+        found: dict[str, ResourceHints] = {}
         for name, limit in pod_limits(self.pod, self.settings, with_overhead=False).items():
             if self.devices.is_device(name):
                 held = [self.devices.held(self.uid, c.name, name) for c in self.pod.in_order]
@@ -194,7 +194,7 @@ class Draft:
             return 0
         return exclusive_cpus(self.pod, container, self.settings)
 
-    def _cpu_hints(self, container: Container) -> ProviderAnswer:
+    def _cpu_hints(self, container: Container) -> ProviderHints:
         count = self.cpu_count(container)
         policy = self.host.cpu
         if policy is None or count == 0 or self.is_resize_ignored:
@@ -207,7 +207,7 @@ class Draft:
             return {"cpu": Affinity.NOWHERE}
         return {"cpu": cpu_static.hint_set(policy, held, 0, count)}
 
-    def _cpu_hints_of_pod(self) -> ProviderAnswer:
+    def _cpu_hints_of_pod(self) -> ProviderHints:
         policy = self.host.cpu
         if policy is None or not self.is_managed or self.is_resize_ignored:
             return None
@@ -238,7 +238,7 @@ class Draft:
         except NotAnIntegerError:
             return None
 
-    def _memory_hints(self, container: Container) -> ProviderAnswer:
+    def _memory_hints(self, container: Container) -> ProviderHints:
         policy = self.host.memory
         request = self.memory_request(container)
         if policy is None or request is None or self.is_resize_ignored:
@@ -250,7 +250,7 @@ class Draft:
             return memory_static.regenerated(blocks, request)
         return self._new_memory_hints(policy, request)
 
-    def _memory_hints_of_pod(self) -> ProviderAnswer:
+    def _memory_hints_of_pod(self) -> ProviderHints:
         policy = self.host.memory
         if policy is None or not self.is_guaranteed or not self.is_managed:
             return None
@@ -268,7 +268,7 @@ class Draft:
                 return memory_static.regenerated(entries[container.name], request)
         return self._new_memory_hints(policy, request)
 
-    def _new_memory_hints(self, policy: MemoryPolicy, request: dict[str, int]) -> ProviderAnswer:
+    def _new_memory_hints(self, policy: MemoryPolicy, request: dict[str, int]) -> ProviderHints:
         """Hints for what is not held yet; the same for every kind of memory that is asked for."""
         if not request:
             return {}

@@ -14,7 +14,14 @@ from numalign.core.kubelet.cpu.pack import NotEnoughCpusError
 from numalign.core.kubelet.cpu.policy import ALIGN_SOCKET, FULL_CORES, STRICT, CpuPolicy
 from numalign.core.kubelet.decisions import AllocationError, Breakage, KubeletBreaksError, Reason
 from numalign.core.kubelet.state import CpuState
-from numalign.core.kubelet.topology.hints import Affinity, Answer, Hint, HintSet, Region, SocketRule
+from numalign.core.kubelet.topology.hints import (
+    Affinity,
+    Hint,
+    HintSet,
+    Region,
+    ResourceHints,
+    SocketRule,
+)
 from numalign.core.kubelet.topology.node_search import Need
 from numalign.core.pod import Container
 from numalign.core.settings import Version
@@ -79,7 +86,7 @@ def _check_reserved(policy: CpuPolicy, shared: int) -> None:
 # Hints.
 
 
-def hint_set(policy: CpuPolicy, available: int, reusable: int, count: int) -> Answer:
+def hint_set(policy: CpuPolicy, available: int, reusable: int, count: int) -> ResourceHints:
     """The sets of NUMA nodes that have enough CPUs.
 
     Preferred are those with as few nodes as an empty machine would need, whatever is free now.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from numalign.core.kubelet.decisions import AllocationError
-from numalign.core.kubelet.topology.hints import Affinity, Answer, Hint, HintSet, Region
+from numalign.core.kubelet.topology.hints import Affinity, Hint, HintSet, Region, ResourceHints
 from numalign.core.kubelet.topology.node_search import Need, fewest_nodes
 from numalign.core.pod import Container
 from numalign.core.values.sets import bits, ids_of, lowest, mask_of
@@ -193,7 +193,7 @@ def hint(
     *,
     held: frozenset[str],
     reusable: frozenset[str],
-) -> Answer:
+) -> ResourceHints:
     """On which NUMA nodes ``count`` devices could be given."""
     resource = state.resources.get(name, EMPTY)
     if not resource.has_alignment:
@@ -215,7 +215,7 @@ def _available(state: DeviceState, name: str, resource: DeviceResource) -> int:
 
 def hint_set(
     resource: DeviceResource, available: int, reusable: int, count: int, machine_nodes: int
-) -> Answer:
+) -> ResourceHints:
     """The sets of NUMA nodes that enough devices touch.
 
     Only nodes that have devices take part. Preferred are sets with as few nodes as an idle and

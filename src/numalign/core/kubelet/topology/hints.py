@@ -155,7 +155,7 @@ class HintSet:
                     yield Hint(mask, self.is_preferred(mask))
 
 
-Answer = HintSet | Affinity
+ResourceHints = HintSet | Affinity
 # What one provider says: None (no hints at all) or an answer per resource. An empty mapping
 # means the same as None to the merge.
-ProviderAnswer = Mapping[str, Answer] | None
+ProviderHints = Mapping[str, ResourceHints] | None

@@ -22,19 +22,19 @@ from dataclasses import dataclass
 
 from numalign.core.kubelet.topology.hints import (
     Affinity,
-    Answer,
     Hint,
     HintSet,
-    ProviderAnswer,
+    ProviderHints,
     Region,
+    ResourceHints,
 )
 from numalign.core.kubelet.topology.node_search import Distances, Need, least_set, walk
 from numalign.core.values.sets import bits
 
 
-def flattened(answers: Sequence[ProviderAnswer]) -> list[Answer]:
+def flattened(answers: Sequence[ProviderHints]) -> list[ResourceHints]:
     """One answer per resource; a provider without any does not care."""
-    flat: list[Answer] = []
+    flat: list[ResourceHints] = []
     for answer in answers:
         if answer:
             flat += answer.values()
@@ -50,7 +50,7 @@ class Merger:
     all_nodes: int
     distances: Distances | None = None  # with prefer-closest-numa-nodes
 
-    def best(self, answers: Sequence[Answer], *, only_preferred: bool = False) -> Hint:
+    def best(self, answers: Sequence[ResourceHints], *, only_preferred: bool = False) -> Hint:
         """The winner for best-effort and restricted.
 
         With ``only_preferred`` another winner is not worked out, only that there is no better.
@@ -68,7 +68,7 @@ class Merger:
         nodes = self._not_preferred(sets)
         return Hint(self.all_nodes if nodes is None else nodes, preferred=False)
 
-    def single(self, answers: Sequence[Answer]) -> Hint:
+    def single(self, answers: Sequence[ResourceHints]) -> Hint:
         """The winner for single-numa-node: one node for all, or none."""
         if Affinity.NOWHERE in answers:
             return Hint(None, preferred=False)

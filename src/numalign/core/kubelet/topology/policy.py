@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from numalign.core.errors import StartError
-from numalign.core.kubelet.topology.hints import Answer, Hint
+from numalign.core.kubelet.topology.hints import Hint, ResourceHints
 from numalign.core.kubelet.topology.merge import Merger
 from numalign.core.kubelet.topology.node_search import Distances
 from numalign.core.machine.kubelet_view import MachineInfo
@@ -23,13 +23,13 @@ NODE_ID_MAX: Final = 63  # the kubelet's node masks have 64 bits
 Verdict = tuple[Hint, bool]
 
 
-def best_effort(merger: Merger, answers: Sequence[Answer], *, explain: bool) -> Verdict:
+def best_effort(merger: Merger, answers: Sequence[ResourceHints], *, explain: bool) -> Verdict:
     """Take the best alignment there is, and admit whatever it is."""
     del explain
     return merger.best(answers), True
 
 
-def restricted(merger: Merger, answers: Sequence[Answer], *, explain: bool) -> Verdict:
+def restricted(merger: Merger, answers: Sequence[ResourceHints], *, explain: bool) -> Verdict:
     """Take the best alignment there is, and admit only a preferred one.
 
     What a refused pod would have got is worked out only for those who ask.
@@ -38,7 +38,7 @@ def restricted(merger: Merger, answers: Sequence[Answer], *, explain: bool) -> V
     return best, best.preferred
 
 
-def single_numa_node(merger: Merger, answers: Sequence[Answer], *, explain: bool) -> Verdict:
+def single_numa_node(merger: Merger, answers: Sequence[ResourceHints], *, explain: bool) -> Verdict:
     """Admit only what fits on one node."""
     del explain
     best = merger.single(answers)
@@ -48,7 +48,9 @@ def single_numa_node(merger: Merger, answers: Sequence[Answer], *, explain: bool
 class Policy(Protocol):
     """How a policy decides. ``explain``: the hint of a refusal will be shown."""
 
-    def __call__(self, merger: Merger, answers: Sequence[Answer], *, explain: bool) -> Verdict:
+    def __call__(
+        self, merger: Merger, answers: Sequence[ResourceHints], *, explain: bool
+    ) -> Verdict:
         """The merged hint, and whether it admits."""
 
 
