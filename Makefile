@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check e2e-quick e2e e2e-numa twin bench lock proto clean
+.PHONY: help setup run test check e2e-quick e2e e2e-numa mutations twin bench lock proto clean
 
 help: ## Show what can be done
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ e2e: setup ## Run the tests that need real components
 
 e2e-numa: setup ## Run the tests that need a kernel with several NUMA nodes (QEMU, Go, root; an hour)
 	$(BIN)/python -m pytest -m e2e_numa
+
+mutations: setup ## Break a copy of the code in a hundred small ways; the tests must notice each
+	$(BIN)/python -m tests.mutations
 
 twin: setup ## The real kubelet beside our agent, step by step; CONFIG=name for one configuration
 	$(BIN)/python -m tests.twin $(CONFIG)
