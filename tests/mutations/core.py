@@ -554,4 +554,11 @@ MUTATIONS = [
         '"pod": format_list(cpus & owned),',
         "tests/core/views/test_explanation.py",
     ),
+    (
+        "a shrunken machine is taken over although it cannot hold what is given away",
+        "src/numalign/core/kubelet/memory/static.py",
+        "    if policy.is_safe and _holds_same(expected, state.machine):\n",
+        "    if policy.is_safe:\n",
+        "tests/core/kubelet/test_two_fidelities.py",
+    ),
 ]

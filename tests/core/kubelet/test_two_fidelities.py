@@ -255,6 +255,42 @@ def test_the_safe_fidelity_widens_such_a_request_to_the_group_and_starts_again()
     assert all(isinstance(d, Admitted) for d in driver.restart().values())
 
 
+def test_the_kubelet_does_not_start_once_the_machine_has_another_amount_of_memory():
+    driver = Driver(settings("best-effort", safe=False), machine(memory=16 * GI))
+    driver.admit(pod("p", container("c", 1, "4Gi")))
+    grown = host.build(driver.host.settings, machine(memory=17 * GI))
+    with pytest.raises(StartError, match="the expected machine state is different"):
+        host.start(grown, cpu=driver.state.cpu, memory=driver.state.memory)
+
+
+@pytest.mark.parametrize("size", [8 * GI, 32 * GI])
+def test_the_safe_fidelity_takes_over_an_amount_that_still_covers_what_is_held(size):
+    driver = Driver(settings("best-effort", safe=True), machine(memory=16 * GI))
+    driver.admit(pod("p", container("c", 1, "4Gi")))
+    changed = host.build(driver.host.settings, machine(memory=size))
+    state = host.start(changed, cpu=driver.state.cpu, memory=driver.state.memory)
+    assert state.memory.entries == driver.state.memory.entries
+    held = state.memory.machine[0].tables["memory"]
+    assert (held.total, held.reserved) == (size, 4 * GI)
+    assert held.free == held.allocatable - 4 * GI
+
+
+def test_the_safe_fidelity_says_both_amounts_where_too_little_is_left():
+    driver = Driver(settings("best-effort", safe=True), machine(memory=16 * GI))
+    driver.admit(pod("p", container("c", 1, "12Gi")))
+    shrunk = host.build(driver.host.settings, machine(memory=8 * GI))
+    with pytest.raises(StartError, match="NUMA node 0 was 16 GiB at the last start and is 8 GiB"):
+        host.start(shrunk, cpu=driver.state.cpu, memory=driver.state.memory)
+
+
+def test_the_safe_fidelity_refuses_accounts_that_do_not_match_what_is_held():
+    driver = Driver(settings("best-effort", safe=True), machine(memory=16 * GI))
+    driver.admit(pod("p", container("c", 1, "4Gi")))
+    forgotten = replace(driver.state.memory, entries={})
+    with pytest.raises(StartError, match="the expected machine state is different"):
+        host.start(driver.host, cpu=driver.state.cpu, memory=forgotten)
+
+
 def over_reserved_host(*, safe, nodes=2):
     """17 GiB are reserved on node 0, which has 16."""
     amount = Quantity.of(17 * GI)

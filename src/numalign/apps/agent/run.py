@@ -56,6 +56,7 @@ from numalign.core.kubelet.devices.plugin_events import (
     PluginReported,
     RegistrationRefused,
 )
+from numalign.core.kubelet.memory.static import changed_amounts
 from numalign.core.kubelet.state import CpuState, MemoryState
 from numalign.core.machine.kubelet_view import machine_info
 from numalign.core.machine.machine import Machine
@@ -166,6 +167,8 @@ async def assemble(options: Options, now: Callable[[], float] = time.time) -> Pa
     if isinstance(bridge, DecideOnly):
         bridge.on_ended = lambda uid, name, code: _note_end(agent, uid, name, code, now())
     notes = runtime.notes if runtime else ("decides only: no containers are run",)
+    if (memory := found["memory"]) is not None:
+        notes += tuple(changed_amounts(memory.machine, state.host.memory.machine))
     return Parts(
         agent,
         kubelet,

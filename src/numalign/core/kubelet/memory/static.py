@@ -12,6 +12,7 @@ the kubelet's sums wrap around and that is not so: there every set of nodes is l
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from numalign.core.errors import StartError
@@ -22,6 +23,7 @@ from numalign.core.kubelet.topology.hints import Hint, HintSet, Region
 from numalign.core.kubelet.topology.node_search import Need, fewest_nodes
 from numalign.core.pod import Container, Pod
 from numalign.core.values.sets import ids_of, mask_of
+from numalign.core.values.sizes import human
 
 START: Final = "memory_manager_start"
 NO_DEFAULT: Final = (
@@ -382,11 +384,24 @@ def started(policy: MemoryPolicy, state: MemoryState) -> MemoryState:
             )
         return MemoryState(state.policy, policy.empty, {}, state.pod_blocks)
     expected = _expected(policy, state)
-    if not _is_same(expected, state.machine):
-        raise StartError(
-            START, "[memorymanager] the expected machine state is different from the real one"
-        )
-    return state
+    if _is_same(expected, state.machine):
+        return state
+    text = "[memorymanager] the expected machine state is different from the real one"
+    if policy.is_safe and _holds_same(expected, state.machine):
+        return replace(state, machine=expected)  # only what the machine has is different
+    if policy.is_safe:
+        text = "; ".join([text, *changed_amounts(state.machine, policy.empty)])
+    raise StartError(START, text)
+
+
+def changed_amounts(before: Accounts, now: Accounts) -> list[str]:
+    """What a machine has more or less of than at the last start, one sentence each."""
+    return [
+        f"{name} of NUMA node {i} was {human(had)} at the last start and is {human(table.total)} now"
+        for i, node in now.items()
+        for name, table in node.tables.items()
+        if i in before and (had := _table(before[i], name).total) != table.total
+    ]
 
 
 def _expected(policy: MemoryPolicy, state: MemoryState) -> Accounts:
@@ -417,31 +432,38 @@ def _check_block(accounts: Accounts, block: Block, uid: str, name: str) -> None:
 
 
 def _is_same(expected: Accounts, real: Accounts) -> bool:
+    return _holds_same(expected, real) and all(
+        _has_same(expected, real, i, name) for i in expected for name in expected[i].tables
+    )
+
+
+def _holds_same(expected: Accounts, real: Accounts) -> bool:
+    """Whether the same is given away, of as much or of more or less than before."""
     if set(expected) != set(real):
         return False
-    return all(_is_same_node(expected, real, i) for i in expected)
-
-
-def _is_same_node(expected: Accounts, real: Accounts, i: int) -> bool:
-    ours, theirs = expected[i], real[i]
-    if ours.assignments != theirs.assignments or set(ours.cells) != set(theirs.cells):
-        return False
-    if set(ours.tables) != set(theirs.tables) or any(c not in real for c in ours.cells):
-        return False
-    for name, table in ours.tables.items():
-        other = theirs.tables[name]
-        if (table.total, table.system_reserved, table.allocatable) != (
-            other.total,
-            other.system_reserved,
-            other.allocatable,
-        ):
+    for i, ours in expected.items():
+        theirs = real[i]
+        if ours.assignments != theirs.assignments or set(ours.cells) != set(theirs.cells):
             return False
-        # Inside a group the split between its nodes may differ; only the sums must agree.
-        for field in ("free", "reserved"):
-            sums = [
-                sum(getattr(_table(accounts[c], name), field) for c in ours.cells) & UINT64
-                for accounts in (expected, real)
-            ]
-            if sums[0] != sums[1]:
-                return False
+        if set(ours.tables) != set(theirs.tables) or any(c not in real for c in ours.cells):
+            return False
+        if not all(_is_same_sum(expected, real, i, name, "reserved") for name in ours.tables):
+            return False
     return True
+
+
+def _has_same(expected: Accounts, real: Accounts, i: int, name: str) -> bool:
+    ours, theirs = expected[i].tables[name], real[i].tables[name]
+    if (ours.total, ours.system_reserved) != (theirs.total, theirs.system_reserved):
+        return False
+    return ours.allocatable == theirs.allocatable and _is_same_sum(expected, real, i, name, "free")
+
+
+def _is_same_sum(expected: Accounts, real: Accounts, i: int, name: str, field: str) -> bool:
+    # Inside a group the split between its nodes may differ; only the sums must agree.
+    cells = expected[i].cells
+    ours, theirs = (
+        sum(getattr(_table(accounts[c], name), field) for c in cells) & UINT64
+        for accounts in (expected, real)
+    )
+    return bool(ours == theirs)
