@@ -279,9 +279,7 @@ def test_the_safe_fidelity_says_both_amounts_where_too_little_is_left():
     driver = Driver(settings("best-effort", safe=True), machine(memory=16 * GI))
     driver.admit(pod("p", container("c", 1, "12Gi")))
     shrunk = host.build(driver.host.settings, machine(memory=8 * GI))
-    with pytest.raises(
-        StartError, match="NUMA node 0 was 16 GiB at the last start, now it is 8 GiB"
-    ):
+    with pytest.raises(StartError, match="NUMA node 0: 16 GiB at the last start, 8 GiB now"):
         host.start(shrunk, cpu=driver.state.cpu, memory=driver.state.memory)
 
 

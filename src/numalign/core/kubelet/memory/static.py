@@ -397,7 +397,7 @@ def started(policy: MemoryPolicy, state: MemoryState) -> MemoryState:
 def changed_amounts(before: Accounts, now: Accounts) -> list[str]:
     """What a machine has more or less of than at the last start, one sentence each."""
     return [
-        f"{name} of NUMA node {i} was {human(had)} at the last start, now it is {human(table.total)}"
+        f"{name} of NUMA node {i}: {human(had)} at the last start, {human(table.total)} now"
         for i, node in now.items()
         for name, table in node.tables.items()
         if i in before and (had := _table(before[i], name).total) != table.total
