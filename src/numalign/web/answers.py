@@ -12,6 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from numalign.apps.agent.answers import Error, Health, Pod
+
 JSON_TYPE: Final = "application/json"
 
 
@@ -25,14 +27,14 @@ class ProblemError(Exception):
         error: str,
         *,
         headers: Mapping[str, str] | None = None,
-        **extra: object,
+        pod: Pod | None = None,
     ) -> None:
         super().__init__(error)
         self.status = status
         self.reason = reason
         self.error = error
         self.headers = headers
-        self.extra = extra
+        self.pod = pod
 
 
 def json_answer(
@@ -44,9 +46,15 @@ def json_answer(
 
 
 def problem_answer(problem: ProblemError) -> Response:
-    """A problem as JSON: always ``error`` and ``reason``, sometimes more."""
-    value = {"error": problem.error, "reason": problem.reason, **problem.extra}
+    """A problem as JSON."""
+    value = Error(problem.error, problem.reason, problem.pod)
     return json_answer(value, problem.status, problem.headers)
+
+
+def health_answer(problems: list[str]) -> Response:
+    """Whether all is well, and what is not."""
+    status = "failing" if problems else "ok"
+    return json_answer(Health(status, problems), 503 if problems else 200)
 
 
 class Stream(Response):

@@ -7,7 +7,6 @@ limit, and nothing changes before it is understood in full.
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from numalign.core.errors import ConfigError, WireError
 from numalign.web import probes
 from numalign.web.answers import JSON_TYPE, ProblemError, left_alone, problem_answer, told_problem
 from numalign.web.api import Limits
+from numalign.web.requests import body_of
 from numalign.web.server import serve_app, tcp_listener
 from numalign.wire.kubernetes import extender
 
@@ -80,23 +80,7 @@ def _json(content: bytes) -> Response:
 
 
 async def _body(request: Request) -> bytes:
-    most = extender.BODY_BYTES_MAX
-    announced = request.headers.get("content-length", "")
-    if announced.isdigit() and int(announced) > most:
-        raise _too_large(f"{announced} bytes")
-    parts: list[bytes] = []
-    size = 0
-    try:
-        async with asyncio.timeout(BODY_SECONDS_MAX):
-            async for part in request.stream():
-                size += len(part)
-                if size > most:
-                    raise _too_large(f"more than {most} bytes")
-                parts.append(part)
-    except TimeoutError as error:
-        text = f"found no end of the body in {BODY_SECONDS_MAX:.0f} s; send it faster"
-        raise ProblemError(408, "RequestTimeout", text) from error
-    return b"".join(parts)
+    return await body_of(request, extender.BODY_BYTES_MAX, BODY_SECONDS_MAX, _too_large)
 
 
 def _too_large(found: str) -> ProblemError:

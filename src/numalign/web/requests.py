@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import re
 import secrets
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -104,6 +106,28 @@ def number(request: Request, name: str, least: int, most: int) -> int | None:
         error = f"{name}: found {text[:100]!r}, expected a number from {least} to {most}"
         raise ProblemError(400, "BadRequest", error)
     return int(text)
+
+
+async def body_of(
+    request: Request, bytes_max: int, seconds_max: float, too_large: Callable[[str], ProblemError]
+) -> bytes:
+    """The body of a request, within limits of size and time."""
+    announced = request.headers.get("content-length", "0")[:20]
+    if announced.isdecimal() and int(announced) > bytes_max:
+        raise too_large(f"{announced} bytes")
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(seconds_max):
+            async for part in request.stream():
+                size += len(part)
+                if size > bytes_max:
+                    raise too_large(f"more than {bytes_max} bytes")
+                parts.append(part)
+    except TimeoutError as exc:
+        error = f"the body did not come within {seconds_max:g} seconds"
+        raise ProblemError(408, "RequestTimeout", error) from exc
+    return b"".join(parts)
 
 
 def record_of(body: bytes) -> PodRecord:
