@@ -40,19 +40,16 @@ class ProblemError(Exception):
 def json_answer(
     value: object, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """A value as JSON."""
     content = msgspec.json.encode(value, enc_hook=str)
     return Response(content, status, headers, media_type=JSON_TYPE)
 
 
 def problem_answer(problem: ProblemError) -> Response:
-    """A problem as JSON."""
     value = Error(problem.error, problem.reason, problem.pod)
     return json_answer(value, problem.status, problem.headers)
 
 
 def health_answer(problems: list[str]) -> Response:
-    """Whether all is well, and what is not."""
     status = "failing" if problems else "ok"
     return json_answer(Health(status, problems), 503 if problems else 200)
 
@@ -72,7 +69,6 @@ class Stream(Response):
         self._release = release
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Sends the parts."""
         try:
             head = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
             await send(head)
@@ -112,7 +108,6 @@ async def _gone(receive: Receive) -> None:
 
 
 async def told_problem(request: Request, exc: Exception) -> Response:
-    """The answer to a request that gets no."""
     del request
     assert isinstance(exc, ProblemError), "registered for this type only"
     return problem_answer(exc)

@@ -91,12 +91,10 @@ class Api:
         return json_answer(pod_list(agent.setup, agent.state, uids, env=env))
 
     async def show_pod(self, request: Request) -> Response:
-        """One v1.Pod."""
         uid = self._known(request).pod.uid
         return json_answer(self._pod(uid, env=access_of(request).allows(request)))
 
     async def show_node(self, request: Request) -> Response:
-        """The host."""
         del request
         return json_answer(node_view(self.agent.setup, self.agent.state, self.agent.machine))
 
@@ -127,23 +125,19 @@ class Api:
         return Response(self.metrics.text(self.agent.state), media_type=CONTENT_TYPE)
 
     async def healthz(self, request: Request) -> Response:
-        """Whether the agent lives."""
         del request
         return json_answer(Health("ok", []))
 
     async def readyz(self, request: Request) -> Response:
-        """Whether all is well."""
         del request
         problems = self.agent.health()
         return health_answer(problems)
 
     async def openapi(self, request: Request) -> Response:
-        """This API as OpenAPI."""
         del request
         return json_answer(document())
 
     async def page(self, request: Request) -> Response:
-        """The page for people."""
         del request
         headers = {"content-security-policy": CONTENT_POLICY}
         return Response(PAGE, headers=headers, media_type="text/html; charset=utf-8")
@@ -151,14 +145,12 @@ class Api:
     # Streams.
 
     async def events(self, request: Request) -> Response:
-        """Server-sent events."""
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
         self._take_stream()
         return Stream(self._events(), "text/event-stream", self._give_stream_back)
 
     async def log(self, request: Request) -> Response:
-        """The output of a container."""
         require(request)
         known = self._known(request)
         name = container_named(request, known)
@@ -249,7 +241,6 @@ class Api:
         return json_answer(pod, 201, where)
 
     async def delete_pod(self, request: Request) -> Response:
-        """Ends a pod by its uid."""
         self._may_change(request)
         return await self._deleted(self._known(request).pod.uid)
 

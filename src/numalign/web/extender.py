@@ -51,7 +51,6 @@ class ExtenderApi:
         self._scheduler = scheduler
 
     async def filter(self, request: Request) -> Response:
-        """Which hosts are left."""
         asked = extender.read_hosts_asked(await _body(request))
         problems = self._scheduler.problems()
         if problems:
@@ -60,17 +59,14 @@ class ExtenderApi:
         return _json(extender.filter_answer(asked, found.kept, found.failed, found.hopeless))
 
     async def prioritize(self, request: Request) -> Response:
-        """How good each host is."""
         asked = extender.read_hosts_asked(await _body(request))
         return _json(extender.prioritize_answer(self._scheduler.prioritize(asked)))
 
     async def bind(self, request: Request) -> Response:
-        """Binds a pod."""
         asked = extender.read_bind_asked(await _body(request))
         return _json(extender.bind_answer(await self._scheduler.bind(asked)))
 
     async def preempt(self, request: Request) -> Response:
-        """Which preemptions would help."""
         asked = extender.read_preempt_asked(await _body(request))
         return _json(extender.preempt_answer(self._scheduler.preempt(asked)))
 
@@ -97,7 +93,6 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def application(scheduler: SchedulerPort) -> Starlette:
-    """The ASGI application."""
     api = ExtenderApi(scheduler)
     verbs: dict[str, Endpoint] = {
         "filter": api.filter,

@@ -217,7 +217,6 @@ PATHS: Final[dict[str, dict[str, Schema]]] = {
 
 
 def document() -> dict[str, Any]:
-    """The whole document."""
     return {
         "openapi": "3.1.0",
         "info": {

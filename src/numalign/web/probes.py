@@ -19,8 +19,6 @@ LIMITS: Final = Limits(connections_max=32)
 
 
 class Probed(Protocol):
-    """A running component."""
-
     def problems(self) -> list[str]:
         """Why it is not ready; empty if it is."""
 

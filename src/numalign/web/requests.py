@@ -29,14 +29,11 @@ _FALSE: Final = frozenset({"0", "false"})
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may do what on one socket."""
-
     trusted: bool  # whoever can connect may change things
     token: str = ""
     hosts: frozenset[str] | None = None  # names in the Host header; None: any
 
     def allows(self, request: Request) -> bool:
-        """Whether the request may change things."""
         if self.trusted:
             return True
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
@@ -88,7 +85,6 @@ def container_named(request: Request, known: AgentPod) -> str:
 
 
 def flag(request: Request, name: str, default: str = "false") -> bool:
-    """A yes or no in the query."""
     text = request.query_params.get(name, default).lower()
     if text not in _TRUE | _FALSE:
         raise ProblemError(
@@ -131,7 +127,6 @@ async def body_of(
 
 
 def record_of(body: bytes) -> PodRecord:
-    """The one pod of a body, with a name and a uid."""
     try:
         found = load_all(body, source="request")
     except WireError as error:

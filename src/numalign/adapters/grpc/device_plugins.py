@@ -67,7 +67,6 @@ class DevicePlugins:
 
     @property
     def socket(self) -> Path:
-        """Where plugins register."""
         return self._directory / REGISTRATION_SOCKET
 
     async def start(self, known: Iterable[str] = ()) -> None:

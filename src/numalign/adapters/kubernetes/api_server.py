@@ -132,8 +132,6 @@ def _ignore(_: ApiError) -> None:
 
 
 class ApiServer:
-    """One API server and who we are to it."""
-
     def __init__(
         self,
         http: httpx2.AsyncClient,
@@ -159,7 +157,6 @@ class ApiServer:
         await self.close()
 
     async def close(self) -> None:
-        """Ends all connections."""
         await self._http.aclose()
 
     # Single requests. All raise ApiError; its ``retry`` says whether the same may work later.
@@ -202,7 +199,6 @@ class ApiServer:
         *,
         seconds_max: float = ANSWER_SECONDS_MAX,
     ) -> bytes:
-        """A new object."""
         path = kind.path(namespace)
         return await self._request("POST", path, body=body, seconds_max=seconds_max)
 
@@ -365,7 +361,6 @@ class ApiServer:
     async def _lines(
         self, kind: Kind, namespace: str | None, version: str, fields: str, labels: str
     ) -> AsyncGenerator[WatchLine, None]:
-        """The lines of one watch until it ends."""
         params = {
             "watch": "true",
             "resourceVersion": version,

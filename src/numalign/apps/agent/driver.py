@@ -72,8 +72,6 @@ log = structlog.get_logger("numalign.agent")
 
 
 class Agent:
-    """One running agent."""
-
     def __init__(
         self,
         setup: AgentSetup,

@@ -144,7 +144,6 @@ def _memory(tables: Mapping[str, MemoryTable]) -> list[answers.MemoryOfNode]:
 
 
 def _occupants(setup: AgentSetup, state: AgentState, node: int, own: int) -> list[answers.Occupant]:
-    """The containers that have something on a node."""
     found = []
     for uid in state.host.pods:
         known = state.pods.get(uid)
@@ -178,7 +177,6 @@ def _known(state: AgentState) -> Mapping[str, DeviceResource]:
 
 
 def _devices(state: AgentState, resource: str) -> list[answers.Device]:
-    """Every device of a resource, with who has it."""
     found = _known(state)[resource]
     holders: dict[str, answers.Holder] = {}
     for uid, containers in state.host.devices.entries.items():

@@ -48,7 +48,6 @@ View = dict[str, Any]
 def pod_list(
     setup: AgentSetup, state: AgentState, uids: Iterable[str] | None = None, *, env: bool = True
 ) -> PodList:
-    """A v1.PodList of all pods, or of these."""
     chosen = state.pods if uids is None else [uid for uid in uids if uid in state.pods]
     items = [pod_view(setup, state, uid, env=env) for uid in chosen]
     return PodList("v1", "PodList", {}, items)
@@ -104,7 +103,6 @@ def _hide_values(views: list[View] | None, records: list[ContainerRecord] | None
 
 
 def status_view(setup: AgentSetup, known: AgentPod) -> PodStatus:
-    """A v1.PodStatus."""
     found = PodStatus(
         known.phase.value,
         qos_class(known.pod, setup.host.settings).value,

@@ -112,7 +112,6 @@ def _largest_proven(topology: HostTopology, pods: Collection[Pod]) -> Record | N
 def place_records(
     topologies: Iterable[HostTopology], *, namespace: str | None = None
 ) -> list[Record]:
-    """One record for each container, as the hosts have published them."""
     found = []
     for topology in sorted(topologies, key=lambda one: one.name):
         placement = topology.placement
@@ -160,5 +159,4 @@ def _nodes(part: PlacedContainer, nodes: Mapping[int, int]) -> list[int]:
 
 
 def amount(name: str, value: int) -> str:
-    """An amount for people."""
     return human(value) if is_memory_type(name) else str(value)

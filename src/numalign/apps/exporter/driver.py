@@ -184,7 +184,6 @@ class Driver:
             self._first_look.set_exception(error)
 
     async def _work(self) -> None:
-        """Does what is asked for, one after the other."""
         while True:
             request = await self._requests.get()
             try:

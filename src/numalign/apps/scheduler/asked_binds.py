@@ -28,7 +28,6 @@ def want(state: State, event: BindWanted) -> list[Effect]:
 
 
 def take_fetched(state: State, event: PodFetched) -> list[Effect]:
-    """Goes on with a pod that had to be asked for."""
     wanted = state.fetching.pop(event.ticket)
     if event.error:
         return [AnswerBind(event.ticket, f"the pod cannot be read: {event.error}")]

@@ -360,7 +360,6 @@ class Scheduler:
         self.handle(PodFetched(effect.ticket, pod, error, time.monotonic()))
 
     def metrics_text(self) -> bytes:
-        """Prometheus' text format."""
         return self.metrics.text(self.state)
 
 

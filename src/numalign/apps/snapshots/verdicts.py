@@ -21,8 +21,6 @@ HEAD = ("POD", "CONTAINER", "CPUS", "MEMORY NODES", "DEVICES")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a host says to one pod."""
-
     pod: Pod
     before: Situation
     after: Situation
@@ -30,7 +28,6 @@ class Outcome:
 
     @property
     def is_admitted(self) -> bool:
-        """Whether it may run."""
         return isinstance(self.verdict, Admitted)
 
 

@@ -16,7 +16,6 @@ _DECODER: Final = msgspec.json.Decoder(PodRecord)
 
 
 def known_pod(data: bytes) -> KnownPod:
-    """A v1.Pod in JSON."""
     try:
         record = _DECODER.decode(data)
     except msgspec.DecodeError as error:

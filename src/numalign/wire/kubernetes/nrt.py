@@ -103,7 +103,6 @@ def read(data: bytes) -> NrtObject:
 
 
 def read_yaml(data: bytes) -> NrtObject:
-    """The object in a YAML or JSON text."""
     return read(msgspec.json.encode(plain_yaml.load(data)))
 
 

@@ -72,7 +72,6 @@ class WatchedPod:
 
 
 def watched_pod(data: bytes) -> WatchedPod:
-    """A v1.Pod in JSON."""
     try:
         record = _DECODER.decode(data)
         return _watched(record)

@@ -166,7 +166,6 @@ def pod_of(document: Mapping[str, Any]) -> ClusterPod:
 
 
 def pod_from_json(data: bytes) -> ClusterPod:
-    """A v1.Pod in JSON."""
     try:
         record = _POD_DECODER.decode(data)
     except msgspec.DecodeError as error:
@@ -308,7 +307,6 @@ def host_of(document: Mapping[str, Any]) -> HostFacts:
 
 
 def host_from_json(data: bytes) -> HostFacts:
-    """A v1.Node in JSON."""
     try:
         record = _NODE_DECODER.decode(data)
     except msgspec.DecodeError as error:

@@ -88,13 +88,10 @@ def owner_of(state: Path) -> str:
 
 
 def log_path(state: Path, uid: str, container: str) -> Path:
-    """Where the output of a container goes."""
     return state / "logs" / uid / f"{container}.log"
 
 
 class Containers:
-    """Containers in a container runtime."""
-
     starts_in_background = True
 
     def __init__(
