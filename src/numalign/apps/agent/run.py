@@ -37,16 +37,9 @@ from numalign.core.errors import ConfigError, CorruptCheckpointError, PeerError,
 from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet.admission import node_fit
 from numalign.core.kubelet.cgroup_limits import QuotaRule
+from numalign.core.kubelet.devices import plugin_events
 from numalign.core.kubelet.devices.devices import Held, SavedDevices
 from numalign.core.kubelet.devices.plugin_answer import Allocation
-from numalign.core.kubelet.devices.plugin_events import (
-    PluginEvent,
-    PluginForgotten,
-    PluginGone,
-    PluginRegistered,
-    PluginReported,
-    RegistrationRefused,
-)
 from numalign.core.kubelet.memory.static import changed_amounts
 from numalign.core.kubelet.state import CpuState, MemoryState
 from numalign.core.machine.kubelet_view import machine_info
@@ -149,7 +142,7 @@ async def assemble(options: Options, now: Callable[[], float] = time.time) -> Pa
             bridge.forget_pod(uid)  # nobody asks for it any more
     agent: Agent
 
-    def told(event: PluginEvent) -> None:
+    def told(event: plugin_events.PluginEvent) -> None:
         _plugin_event(agent, event, now())
 
     plugins = DevicePlugins(options.state_dir / device_checkpoint.FOLDER, told)
@@ -283,9 +276,9 @@ def _answers(containers: Mapping[str, Mapping[str, Held]]) -> dict[DeviceKey, Al
     return answers
 
 
-def _plugin_event(agent: Agent, event: PluginEvent, now: float) -> None:
+def _plugin_event(agent: Agent, event: plugin_events.PluginEvent, now: float) -> None:
     match event:
-        case PluginReported(resource, found, has_preferred, prestart):
+        case plugin_events.PluginReported(resource, found, has_preferred, prestart):
             agent.tell(
                 events.DevicesReported(
                     resource,
@@ -295,9 +288,9 @@ def _plugin_event(agent: Agent, event: PluginEvent, now: float) -> None:
                     needs_prestart=prestart,
                 )
             )
-        case PluginGone(resource) | PluginForgotten(resource):
+        case plugin_events.PluginGone(resource) | plugin_events.PluginForgotten(resource):
             agent.tell(events.DevicesGone(resource, now))
-        case PluginRegistered(resource) | RegistrationRefused(resource):
+        case plugin_events.PluginRegistered(resource) | plugin_events.RegistrationRefused(resource):
             agent.on_registered(resource)
             log.info("device_plugin", what=str(event))
         case _:
