@@ -17,7 +17,7 @@ from tests.packaging.manifests import NAMESPACE
 from numalign.core.values.sets import CpuSet
 from numalign.wire.kubelet.config import document_of
 from numalign.wire.kubernetes import nrt
-from numalign.wire.kubernetes.known_pods import known_pod
+from numalign.wire.pods.running import known_pod
 
 pytestmark = pytest.mark.e2e
 HOST = "export-host"

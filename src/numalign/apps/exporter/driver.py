@@ -24,7 +24,7 @@ from numalign.core.cluster.publish.zones import HostTopology
 from numalign.core.errors import ApiError, NumalignError
 from numalign.wire.kubernetes import nrt
 from numalign.wire.kubernetes.api import PODS
-from numalign.wire.kubernetes.known_pods import known_pod
+from numalign.wire.pods.running import known_pod
 
 STATE_SECONDS: Final = 1.0  # how often the state files are looked at
 
