@@ -143,14 +143,6 @@ def packed(bundle: Bundle) -> bytes:
     return gzip.compress(stream.getvalue(), mtime=0)
 
 
-def is_about(data: bytes) -> bool:
-    """Whether this is the list of members of some bundle, of whatever version."""
-    try:
-        return msgspec.json.decode(data, type=_Head).kind == KIND
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return False
-
-
 class _Head(msgspec.Struct, rename="camel"):
     api_version: str = ""
     kind: str = ""

@@ -47,7 +47,6 @@ JSON: Final = "application/json"
 APPLY: Final = "application/apply-patch+yaml"  # JSON is YAML too
 MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
-JSON_PATCH: Final = "application/json-patch+json"
 
 T = TypeVar("T")
 
