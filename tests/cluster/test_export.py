@@ -6,7 +6,9 @@ import json
 import subprocess
 import sys
 
+import msgspec
 import pytest
+import yaml
 from tests.cluster import work
 from tests.cluster.conftest import rights
 from tests.cluster.fleet import HostPlan
@@ -17,11 +19,15 @@ from tests.packaging.manifests import NAMESPACE
 from numalign.core.values.sets import CpuSet
 from numalign.wire.kubelet.config import document_of
 from numalign.wire.kubernetes import nrt
-from numalign.wire.kubernetes.known_pods import known_pod
+from numalign.wire.pods.running import known_pod
 
 pytestmark = pytest.mark.e2e
 HOST = "export-host"
 SHAPE = "2s:1n:8c:1t,mem=8Gi"
+
+
+def read_yaml(text):
+    return nrt.read(msgspec.json.encode(yaml.safe_load(text)))
 
 
 @pytest.fixture
@@ -159,7 +165,7 @@ def test_without_the_definition_or_rights_it_says_what_to_do(plane, host):
 def test_it_prints_instead_of_publishing_without_any_cluster(host):
     done = oneshot("--no-publish", *host.options)
     assert done.returncode == 0, done.stderr
-    found = nrt.read_yaml(done.stdout.encode())
+    found = read_yaml(done.stdout.encode())
     assert found.topology == host.host.topology()
 
 
@@ -193,7 +199,7 @@ def test_our_agent_can_be_asked_as_well_as_a_kubelet(tmp_path, short_path, until
                 f"--state={state}",
             )
             assert done.returncode == 0, done.stderr
-            return nrt.read_yaml(done.stdout.encode()).topology
+            return read_yaml(done.stdout.encode()).topology
 
         until(lambda: published().placement.pods)
         found = published()

@@ -7,15 +7,15 @@ MUTATIONS = [
     (
         "a save is dropped",
         f"{AGENT}/step.py",
-        "saves: list[Effect] = [Save(after)] if is_saved else []",
-        "saves: list[Effect] = []",
+        "saves: list[events.Effect] = [events.Save(after)] if is_saved else []",
+        "saves: list[events.Effect] = []",
         SIMULATION,
     ),
     (
         "the state before the decision is saved",
         f"{AGENT}/step.py",
-        "[Save(after)] if is_saved",
-        "[Save(before or after)] if is_saved",
+        "[events.Save(after)] if is_saved",
+        "[events.Save(before or after)] if is_saved",
         SIMULATION,
     ),
     (
@@ -120,15 +120,15 @@ MUTATIONS = [
     (
         "drift is not looked for",
         f"{AGENT}/step.py",
-        "        RepairDrift(placement.running_pins(setup, state)),\n",
+        "        events.RepairDrift(placement.running_pins(setup, state)),\n",
         "",
         "tests/apps/agent/test_driver.py",
     ),
     (
         "a watch event of a pod that is gone is lost",
         "src/numalign/apps/scheduler/step.py",
-        "            _pod_gone(state, uid, now)\n        case HostsListed",
-        "            pass\n        case HostsListed",
+        "            _pod_gone(state, uid, now)\n        case events.HostsListed",
+        "            pass\n        case events.HostsListed",
         "tests/apps/scheduler tests/simulation/test_scheduler.py",
     ),
     (

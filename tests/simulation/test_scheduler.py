@@ -11,23 +11,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 from tests.apps.scheduler.counting import CountingFleet
 
-from numalign.apps.scheduler.events import (
-    Bind,
-    BindEnded,
-    BindOutcome,
-    BindUnclear,
-    CatchUp,
-    CaughtUp,
-    HostsListed,
-    LeadershipChanged,
-    PodGone,
-    PodSeen,
-    PodsListed,
-    ReadUnclearBind,
-    TopologiesListed,
-    Turn,
-    UnclearBindRead,
-)
+from numalign.apps.scheduler import events
 from numalign.apps.scheduler.model import State
 from numalign.apps.scheduler.step import step
 from numalign.core.cluster.scheduling.constraints import HostFacts
@@ -52,8 +36,10 @@ class Replica:
 
     state: State = field(default_factory=lambda: State(CountingFleet(ROOM)))
     seen: int = 0  # how much of the server's history it has been told
-    binds: list[Bind] = field(default_factory=list)
-    answers: list[BindEnded | BindUnclear | UnclearBindRead] = field(default_factory=list)
+    binds: list[events.Bind] = field(default_factory=list)
+    answers: list[events.BindEnded | events.BindUnclear | events.UnclearBindRead] = field(
+        default_factory=list
+    )
 
 
 @dataclass
@@ -61,23 +47,23 @@ class World:
     rng: random.Random
     now: float = 0.0
     pods: dict[str, ClusterPod] = field(default_factory=dict)
-    history: list[PodSeen | PodGone] = field(default_factory=list)
+    history: list[events.PodSeen | events.PodGone] = field(default_factory=list)
     replicas: list[Replica] = field(default_factory=list)
     leader: int = 0
     made: int = 0
 
-    def listed(self) -> PodsListed:
-        return PodsListed(tuple(self.pods.values()), self.now)
+    def listed(self) -> events.PodsListed:
+        return events.PodsListed(tuple(self.pods.values()), self.now)
 
     def feed(self, replica: Replica, event) -> None:
         for effect in step(replica.state, event):
-            if isinstance(effect, Bind):
+            if isinstance(effect, events.Bind):
                 replica.binds.append(effect)
-            elif isinstance(effect, CatchUp):
-                self.feed(replica, CaughtUp(effect.term, self.listed(), self.now))
-            elif isinstance(effect, ReadUnclearBind):
+            elif isinstance(effect, events.CatchUp):
+                self.feed(replica, events.CaughtUp(effect.term, self.listed(), self.now))
+            elif isinstance(effect, events.ReadUnclearBind):
                 found = self.pods.get(effect.unclear.uid)
-                replica.answers.append(UnclearBindRead(effect.unclear, found, "", self.now))
+                replica.answers.append(events.UnclearBindRead(effect.unclear, found, "", self.now))
 
     # What the server and its clients do.
 
@@ -85,13 +71,13 @@ class World:
         pod = new_pod(f"p{self.made}")
         self.made += 1
         self.pods[pod.pod.uid] = pod
-        self.history.append(PodSeen(pod, self.now))
+        self.history.append(events.PodSeen(pod, self.now))
 
     def delete(self) -> None:
         if self.pods:
             uid = self.rng.choice(sorted(self.pods))
             del self.pods[uid]
-            self.history.append(PodGone(uid, self.now))
+            self.history.append(events.PodGone(uid, self.now))
 
     def bind_arrives(self, replica: Replica) -> None:
         """The server takes a bind; its answer may be lost on the way."""
@@ -102,21 +88,21 @@ class World:
         known = self.pods.get(uid)
         fate = self.rng.random()
         if known is None:
-            outcome, error = BindOutcome.GONE, "not found"
+            outcome, error = events.BindOutcome.GONE, "not found"
         elif fate < 0.1 and not known.host:
-            outcome, error = BindOutcome.REFUSED, "the server had a bad day"
+            outcome, error = events.BindOutcome.REFUSED, "the server had a bad day"
         elif known.host:
-            replica.answers.append(BindUnclear(uid, bind.host, "already assigned", self.now))
+            replica.answers.append(events.BindUnclear(uid, bind.host, "already assigned", self.now))
             return
         else:
             self.pods[uid] = replace(known, host=bind.host)
-            self.history.append(PodSeen(self.pods[uid], self.now))
-            outcome, error = BindOutcome.BOUND, ""
+            self.history.append(events.PodSeen(self.pods[uid], self.now))
+            outcome, error = events.BindOutcome.BOUND, ""
             self.check()
         if self.rng.random() < 0.2:
-            replica.answers.append(BindUnclear(uid, bind.host, "no answer", self.now))
+            replica.answers.append(events.BindUnclear(uid, bind.host, "no answer", self.now))
             return
-        replica.answers.append(BindEnded(uid, bind.host, outcome, error, self.now))
+        replica.answers.append(events.BindEnded(uid, bind.host, outcome, error, self.now))
 
     def answer_arrives(self, replica: Replica) -> None:
         if replica.answers:
@@ -149,15 +135,15 @@ class World:
 
     def start(self) -> Replica:
         replica = Replica(seen=len(self.history))
-        self.feed(replica, HostsListed(HOSTS, self.now))
-        self.feed(replica, TopologiesListed((), self.now))
+        self.feed(replica, events.HostsListed(HOSTS, self.now))
+        self.feed(replica, events.TopologiesListed((), self.now))
         self.feed(replica, self.listed())
         return replica
 
     def elect(self, number: int) -> None:
         """Who takes over asks first what was bound before."""
         self.leader = number
-        self.feed(self.replicas[number], LeadershipChanged(is_leading=True, now=self.now))
+        self.feed(self.replicas[number], events.LeadershipChanged(is_leading=True, now=self.now))
 
     def act(self) -> None:
         self.now += self.rng.random() * 3
@@ -176,7 +162,7 @@ class World:
         elif number < 0.5:
             self.watch(replica)
         elif number < 0.75:
-            self.feed(replica, Turn(self.now))
+            self.feed(replica, events.Turn(self.now))
         elif number < 0.9:
             self.bind_arrives(replica)
         else:
@@ -194,7 +180,7 @@ class World:
                 while replica.answers:
                     self.answer_arrives(replica)
                 for _ in range(len(self.pods) + 1):
-                    self.feed(replica, Turn(self.now))
+                    self.feed(replica, events.Turn(self.now))
 
     # What must hold.
 

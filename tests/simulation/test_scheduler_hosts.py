@@ -11,21 +11,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 from tests.cluster.fleet import FleetHost, HostPlan
 
-from numalign.apps.scheduler.events import (
-    Bind,
-    BindEnded,
-    BindOutcome,
-    CatchUp,
-    CaughtUp,
-    HostsListed,
-    LeadershipChanged,
-    PodGone,
-    PodSeen,
-    PodsListed,
-    TopologiesListed,
-    TopologySeen,
-    Turn,
-)
+from numalign.apps.scheduler import events
 from numalign.apps.scheduler.model import State
 from numalign.apps.scheduler.step import step
 from numalign.core.cluster.scheduling.constraints import HostFacts
@@ -58,7 +44,7 @@ class World:
     now: float = 0.0
     pods: dict[str, ClusterPod] = field(default_factory=dict)
     published: dict = field(default_factory=dict)
-    binds: list[Bind] = field(default_factory=list)
+    binds: list[events.Bind] = field(default_factory=list)
     refused: list = field(default_factory=list)
     made: int = 0
 
@@ -70,28 +56,28 @@ class World:
         for name, host in self.hosts.items():
             allocatable = {**host.situation.totals}
             facts.append(HostFacts(name, allocatable=allocatable))
-        self.feed(HostsListed(tuple(facts), self.now))
-        self.feed(TopologiesListed(tuple(self.published.values()), self.now))
-        self.feed(PodsListed(tuple(self.pods.values()), self.now))
-        self.feed(LeadershipChanged(is_leading=True, now=self.now))
+        self.feed(events.HostsListed(tuple(facts), self.now))
+        self.feed(events.TopologiesListed(tuple(self.published.values()), self.now))
+        self.feed(events.PodsListed(tuple(self.pods.values()), self.now))
+        self.feed(events.LeadershipChanged(is_leading=True, now=self.now))
 
     def feed(self, event) -> None:
         for effect in step(self.state, event):
-            if isinstance(effect, Bind):
+            if isinstance(effect, events.Bind):
                 self.binds.append(effect)
-            elif isinstance(effect, CatchUp):
-                pods = PodsListed(tuple(self.pods.values()), self.now)
-                self.feed(CaughtUp(effect.term, pods, self.now))
+            elif isinstance(effect, events.CatchUp):
+                pods = events.PodsListed(tuple(self.pods.values()), self.now)
+                self.feed(events.CaughtUp(effect.term, pods, self.now))
 
     def publish(self, name: str) -> None:
         self.published[name] = self.hosts[name].topology()
-        self.feed(TopologySeen(self.published[name], self.now))
+        self.feed(events.TopologySeen(self.published[name], self.now))
 
     def create(self) -> None:
         pod = new_pod(f"p{self.made}", self.rng.choice(SHAPES))
         self.made += 1
         self.pods[pod.pod.uid] = pod
-        self.feed(PodSeen(pod, self.now))
+        self.feed(events.PodSeen(pod, self.now))
 
     def delete(self) -> None:
         bound = [uid for uid, pod in self.pods.items() if pod.host]
@@ -99,7 +85,7 @@ class World:
             uid = self.rng.choice(bound)
             pod = self.pods.pop(uid)
             self.hosts[pod.host].end(uid)
-            self.feed(PodGone(uid, self.now))
+            self.feed(events.PodGone(uid, self.now))
 
     def bind(self) -> None:
         """The oldest bind to some host arrives; its kubelet decides at once."""
@@ -110,17 +96,19 @@ class World:
         self.binds.remove(bind)
         uid = bind.pod.pod.uid
         if uid not in self.pods:
-            self.feed(BindEnded(uid, name, BindOutcome.GONE, "gone", self.now))
+            self.feed(events.BindEnded(uid, name, events.BindOutcome.GONE, "gone", self.now))
             return
         if self.rng.random() < 0.1:
-            self.feed(BindEnded(uid, name, BindOutcome.REFUSED, "a bad day", self.now))
+            self.feed(
+                events.BindEnded(uid, name, events.BindOutcome.REFUSED, "a bad day", self.now)
+            )
             return
         found = self.hosts[name].admit(bind.pod.pod)
         if found is not None:
             self.refused.append((uid, name, found))
         self.pods[uid] = replace(self.pods[uid], host=name)
-        self.feed(BindEnded(uid, name, BindOutcome.BOUND, "", self.now))
-        self.feed(PodSeen(self.pods[uid], self.now))
+        self.feed(events.BindEnded(uid, name, events.BindOutcome.BOUND, "", self.now))
+        self.feed(events.PodSeen(self.pods[uid], self.now))
 
     def act(self) -> None:
         self.now += self.rng.random() * 2
@@ -134,7 +122,7 @@ class World:
         elif number < 0.56:
             self.start()
         elif number < 0.8:
-            self.feed(Turn(self.now))
+            self.feed(events.Turn(self.now))
         else:
             self.bind()
 
@@ -142,7 +130,7 @@ class World:
         for _ in range(40):
             self.now += 11
             for _ in range(len(self.pods) + 1):
-                self.feed(Turn(self.now))
+                self.feed(events.Turn(self.now))
             while self.binds:
                 self.bind()
             for name in self.hosts:

@@ -113,7 +113,6 @@ def _ours(exc: Exception, settings: Settings) -> int:
 
 
 def _bug(exc: Exception, settings: Settings) -> int:
-    """An error that nobody foresaw."""
     if settings.verbosity:
         import traceback
 

@@ -86,8 +86,6 @@ KubeconfigOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """Which cluster is meant."""
-
     kubeconfig: KubeconfigOption = None
     context: Annotated[
         str | None, optional("--context", help="The context of the kubeconfig to use.")

@@ -42,8 +42,6 @@ class Settings:
 
 
 class Output:
-    """The way out of one command."""
-
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
 

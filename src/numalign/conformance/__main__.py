@@ -117,7 +117,6 @@ def _lines(path: Path) -> Iterator[Json]:
 
 
 def _items(text: bytes, path: Path) -> Iterator[Json]:
-    """The objects of a file that is one JSON array."""
     try:
         found = json.loads(text)
     except ValueError as error:

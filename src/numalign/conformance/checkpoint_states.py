@@ -14,7 +14,6 @@ Json = Mapping[str, Any]
 
 
 def cpu_state(data: Json) -> CpuState:
-    """The state of the CPU manager."""
     return CpuState(
         data["policyName"],
         parse_list(data["defaultCpuSet"]),
@@ -32,7 +31,6 @@ def _masks(sets: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, int]]:
 
 
 def set_texts(sets: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, str]]:
-    """The CPU sets of containers as texts."""
     return {
         pod: {name: format_list(mask) for name, mask in containers.items()}
         for pod, containers in sets.items()
@@ -40,7 +38,6 @@ def set_texts(sets: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, str]
 
 
 def memory_state(data: Json) -> MemoryState:
-    """The state of the memory manager."""
     return MemoryState(
         data["policyName"],
         {int(number): _node(node) for number, node in data["machineState"].items()},
@@ -71,7 +68,6 @@ def _blocks(blocks: Sequence[Json]) -> tuple[Block, ...]:
 
 
 def device_state(data: Json) -> DeviceCheckpoint:
-    """The state of the device manager."""
     entries = tuple(
         PodDevicesEntry(
             entry["PodUID"],

@@ -31,8 +31,6 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of vector file."""
-
     name: str  # how such files are called, up to the first dot
     replay: Callable[[Json, Context], list[str]]
     is_like: Callable[[Json], bool]  # whether a line is of this kind, for other file names

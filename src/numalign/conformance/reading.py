@@ -18,7 +18,6 @@ Json = Mapping[str, Any]
 
 
 def machine(data: Json) -> MachineInfo:
-    """The machine of a scenario."""
     sockets = {cpu["socket"] for node in data["numa_nodes"] for cpu in node.get("cpus") or ()}
     nodes = tuple(_node(node) for node in data["numa_nodes"])
     return MachineInfo(nodes, len(sockets), sum(node.memory_bytes for node in nodes))
@@ -90,7 +89,6 @@ def quantities(data: Mapping[str, str] | None) -> dict[str, Quantity]:
 
 
 def pod(data: Json) -> Pod:
-    """A pod of a scenario."""
     has_own = "requests" in data or "limits" in data
     return Pod(
         data["uid"],

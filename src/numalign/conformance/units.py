@@ -45,7 +45,6 @@ from numalign.core.values.sets import bits, format_list, mask_of, parse_list
 
 
 def compared(ours: object, theirs: object, what: str) -> list[str]:
-    """One difference, or none."""
     return [] if ours == theirs else [f"{what}: {ours}, expected {theirs}"]
 
 
@@ -147,7 +146,6 @@ def _decided(
 
 
 def take_cpus(line: Json, version: Version) -> list[str]:
-    """Choices of CPUs on one machine."""
     topology = reading.topology(line["machine"])
     found: list[str] = []
     for case in line["cases"]:
@@ -177,7 +175,6 @@ _MODES = {
 
 
 def cpu_take(line: Json, topologies: Json) -> list[str]:
-    """One choice of CPUs on a named topology."""
     topology = named_topology(topologies[line["topo"]])
     group = topology.cpus_per_core if line["mode"] == "distcore" else 1
     ours = _taken(
@@ -216,13 +213,11 @@ def _taken(
 
 
 def named_topology(data: Json) -> CpuTopology:
-    """One topology of cpu_topologies.json."""
     places = {int(cpu): CpuPlace(*place) for cpu, place in data["cpus"].items()}
     return CpuTopology(places, data["numCPUs"], data["numCores"], data["numSockets"])
 
 
 def cpu_hints(line: Json, topologies: Json) -> list[str]:
-    """The hints for a number of CPUs on a named topology."""
     topology = named_topology(topologies[line["topo"]])
     options = frozenset({ALIGN_SOCKET}) if line["alignBySocket"] else frozenset[str]()
     policy = CpuPolicy(topology, options, 0, 0, Version.V1_36, Fidelity.KUBELET)
@@ -243,7 +238,6 @@ def _all_hints(answer: ResourceHints) -> list[Hint]:
 
 
 def device_hints(line: Json) -> list[str]:
-    """The hints for devices, and how they are split by an affinity."""
     resource = devices.device_resource(
         devices.Device(name, None if nodes is None else tuple(nodes))
         for name, nodes in line["devices"].items()

@@ -172,7 +172,6 @@ def counted(name: str, amount: Quantity) -> int:
 
 
 def pod_limits(pod: Pod, settings: Settings, *, with_overhead: bool = True) -> dict[str, Quantity]:
-    """What the pod may use in total."""
     total = _effective(pod, lambda c: c.limits)
     if settings.gate("PodLevelResources"):
         total |= {k: v for k, v in (pod.limits or {}).items() if _is_pod_level(k)}

@@ -71,5 +71,4 @@ class Settings:
     gates: Mapping[str, bool] = field(default_factory=dict)
 
     def gate(self, name: str) -> bool:
-        """Whether a feature gate is on."""
         return self.gates.get(name, GATE_DEFAULTS[name])

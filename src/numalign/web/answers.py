@@ -12,6 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from numalign.apps.agent.answers import Error, Health, Pod
+
 JSON_TYPE: Final = "application/json"
 
 
@@ -25,28 +27,31 @@ class ProblemError(Exception):
         error: str,
         *,
         headers: Mapping[str, str] | None = None,
-        **extra: object,
+        pod: Pod | None = None,
     ) -> None:
         super().__init__(error)
         self.status = status
         self.reason = reason
         self.error = error
         self.headers = headers
-        self.extra = extra
+        self.pod = pod
 
 
 def json_answer(
     value: object, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """A value as JSON."""
     content = msgspec.json.encode(value, enc_hook=str)
     return Response(content, status, headers, media_type=JSON_TYPE)
 
 
 def problem_answer(problem: ProblemError) -> Response:
-    """A problem as JSON: always ``error`` and ``reason``, sometimes more."""
-    value = {"error": problem.error, "reason": problem.reason, **problem.extra}
+    value = Error(problem.error, problem.reason, problem.pod)
     return json_answer(value, problem.status, problem.headers)
+
+
+def health_answer(problems: list[str]) -> Response:
+    status = "failing" if problems else "ok"
+    return json_answer(Health(status, problems), 503 if problems else 200)
 
 
 class Stream(Response):
@@ -64,7 +69,6 @@ class Stream(Response):
         self._release = release
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Sends the parts."""
         try:
             head = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
             await send(head)
@@ -104,7 +108,6 @@ async def _gone(receive: Receive) -> None:
 
 
 async def told_problem(request: Request, exc: Exception) -> Response:
-    """The answer to a request that gets no."""
     del request
     assert isinstance(exc, ProblemError), "registered for this type only"
     return problem_answer(exc)

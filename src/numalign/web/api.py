@@ -17,6 +17,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from numalign.apps.agent.answers import Health, Pod
 from numalign.apps.agent.captured import captured
 from numalign.apps.agent.events import Answer
 from numalign.apps.agent.metrics import CONTENT_TYPE, AgentMetrics
@@ -28,10 +29,18 @@ from numalign.apps.agent.views import decision_view, pod_list, pod_view, time_te
 from numalign.core.errors import NumalignError
 from numalign.core.values.token_bucket import TokenBucket
 from numalign.web import log_files
-from numalign.web.answers import ProblemError, Stream, json_answer
+from numalign.web.answers import ProblemError, Stream, health_answer, json_answer
 from numalign.web.openapi import document
 from numalign.web.page import CONTENT_POLICY, PAGE
-from numalign.web.requests import access_of, container_named, flag, number, record_of, require
+from numalign.web.requests import (
+    access_of,
+    body_of,
+    container_named,
+    flag,
+    number,
+    record_of,
+    require,
+)
 from numalign.wire.bundle import packed
 
 TAIL_LINES_MAX: Final = 1_000_000
@@ -82,12 +91,10 @@ class Api:
         return json_answer(pod_list(agent.setup, agent.state, uids, env=env))
 
     async def show_pod(self, request: Request) -> Response:
-        """One v1.Pod."""
         uid = self._known(request).pod.uid
         return json_answer(self._pod(uid, env=access_of(request).allows(request)))
 
     async def show_node(self, request: Request) -> Response:
-        """The host."""
         del request
         return json_answer(node_view(self.agent.setup, self.agent.state, self.agent.machine))
 
@@ -118,24 +125,19 @@ class Api:
         return Response(self.metrics.text(self.agent.state), media_type=CONTENT_TYPE)
 
     async def healthz(self, request: Request) -> Response:
-        """Whether the agent lives."""
         del request
-        return json_answer({"status": "ok", "problems": []})
+        return json_answer(Health("ok", []))
 
     async def readyz(self, request: Request) -> Response:
-        """Whether all is well."""
         del request
         problems = self.agent.health()
-        status = "failing" if problems else "ok"
-        return json_answer({"status": status, "problems": problems}, 503 if problems else 200)
+        return health_answer(problems)
 
     async def openapi(self, request: Request) -> Response:
-        """This API as OpenAPI."""
         del request
         return json_answer(document())
 
     async def page(self, request: Request) -> Response:
-        """The page for people."""
         del request
         headers = {"content-security-policy": CONTENT_POLICY}
         return Response(PAGE, headers=headers, media_type="text/html; charset=utf-8")
@@ -143,14 +145,12 @@ class Api:
     # Streams.
 
     async def events(self, request: Request) -> Response:
-        """Server-sent events."""
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
         self._take_stream()
         return Stream(self._events(), "text/event-stream", self._give_stream_back)
 
     async def log(self, request: Request) -> Response:
-        """The output of a container."""
         require(request)
         known = self._known(request)
         name = container_named(request, known)
@@ -221,13 +221,14 @@ class Api:
     async def create_pod(self, request: Request) -> Response:
         """Admits a pod: 201 with the pod, or 422 with the kubelet's words and the pod."""
         self._may_change(request)
-        record = record_of(await self._body(request))
+        most, seconds = self.limits.body_bytes_max, self.limits.body_seconds_max
+        record = record_of(await body_of(request, most, seconds, self._too_large))
         key = record.metadata.namespace or "default", record.metadata.name
         taken = self._named(*key)
         if taken is not None or key in self._under_way or record.metadata.uid in self._uids:
             error = f"pod {key[0]}/{key[1]} exists already; delete it first"
-            extra = {} if taken is None else {"pod": self._pod(taken)}
-            raise ProblemError(409, "AlreadyExists", error, **extra)
+            pod = None if taken is None else self._pod(taken)
+            raise ProblemError(409, "AlreadyExists", error, pod=pod)
         self._under_way.add(key)
         try:
             answer = await self.agent.submit(record)
@@ -240,7 +241,6 @@ class Api:
         return json_answer(pod, 201, where)
 
     async def delete_pod(self, request: Request) -> Response:
-        """Ends a pod by its uid."""
         self._may_change(request)
         return await self._deleted(self._known(request).pod.uid)
 
@@ -281,25 +281,9 @@ class Api:
             raise ProblemError(429, "TooManyRequests", error, headers=headers)
         self._bucket = taken
 
-    async def _body(self, request: Request) -> bytes:
-        limit = self.limits.body_bytes_max
-        length = request.headers.get("content-length", "0")
-        if length.isdecimal() and int(length[:20]) > limit:
-            raise _too_large(limit)
-        parts: list[bytes] = []
-        size = 0
-        try:
-            async with asyncio.timeout(self.limits.body_seconds_max):
-                async for part in request.stream():
-                    size += len(part)
-                    if size > limit:
-                        raise _too_large(limit)
-                    parts.append(part)
-        except TimeoutError as exc:
-            seconds = self.limits.body_seconds_max
-            error = f"the body did not come within {seconds:g} seconds"
-            raise ProblemError(408, "RequestTimeout", error) from exc
-        return b"".join(parts)
+    def _too_large(self, _found: str) -> ProblemError:
+        error = f"the body is larger than {self.limits.body_bytes_max} bytes"
+        return ProblemError(413, "RequestEntityTooLarge", error, headers={"connection": "close"})
 
     # Finding.
 
@@ -307,7 +291,7 @@ class Api:
     def _uids(self) -> Any:  # noqa: ANN401 - the keys of a mapping
         return self.agent.state.pods.keys()
 
-    def _pod(self, uid: str, *, env: bool = True) -> dict[str, Any]:
+    def _pod(self, uid: str, *, env: bool = True) -> Pod:
         return pod_view(self.agent.setup, self.agent.state, uid, env=env)
 
     def _named(self, namespace: str, name: str) -> str | None:
@@ -334,7 +318,7 @@ def event_text(note: Note, now: float) -> bytes:
     return b"event: " + note.NAME.encode() + b"\ndata: " + data + b"\n\n"
 
 
-def _refusal(answer: Answer, pod: object) -> ProblemError:
+def _refusal(answer: Answer, pod: Pod | None) -> ProblemError:
     if answer.reason in _UNAVAILABLE:
         return ProblemError(503, answer.reason, answer.message, headers={"retry-after": "1"})
     return ProblemError(422, answer.reason, answer.message, pod=pod)
@@ -342,8 +326,3 @@ def _refusal(answer: Answer, pod: object) -> ProblemError:
 
 def _unknown(what: str) -> ProblemError:
     return ProblemError(404, "NotFound", f"found no pod {what[:300]}")
-
-
-def _too_large(limit: int) -> ProblemError:
-    error = f"the body is larger than {limit} bytes"
-    return ProblemError(413, "RequestEntityTooLarge", error, headers={"connection": "close"})

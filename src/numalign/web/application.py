@@ -31,8 +31,6 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def application(api: Api, access: Access) -> Starlette:
-    """The ASGI application for one socket."""
-
     def checked(endpoint: Endpoint) -> Endpoint:
         async def call(request: Request) -> Response:
             access.check_host(request)

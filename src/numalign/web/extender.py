@@ -7,7 +7,6 @@ limit, and nothing changes before it is understood in full.
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from numalign.core.errors import ConfigError, WireError
 from numalign.web import probes
 from numalign.web.answers import JSON_TYPE, ProblemError, left_alone, problem_answer, told_problem
 from numalign.web.api import Limits
+from numalign.web.requests import body_of
 from numalign.web.server import serve_app, tcp_listener
 from numalign.wire.kubernetes import extender
 
@@ -51,7 +51,6 @@ class ExtenderApi:
         self._scheduler = scheduler
 
     async def filter(self, request: Request) -> Response:
-        """Which hosts are left."""
         asked = extender.read_hosts_asked(await _body(request))
         problems = self._scheduler.problems()
         if problems:
@@ -60,17 +59,14 @@ class ExtenderApi:
         return _json(extender.filter_answer(asked, found.kept, found.failed, found.hopeless))
 
     async def prioritize(self, request: Request) -> Response:
-        """How good each host is."""
         asked = extender.read_hosts_asked(await _body(request))
         return _json(extender.prioritize_answer(self._scheduler.prioritize(asked)))
 
     async def bind(self, request: Request) -> Response:
-        """Binds a pod."""
         asked = extender.read_bind_asked(await _body(request))
         return _json(extender.bind_answer(await self._scheduler.bind(asked)))
 
     async def preempt(self, request: Request) -> Response:
-        """Which preemptions would help."""
         asked = extender.read_preempt_asked(await _body(request))
         return _json(extender.preempt_answer(self._scheduler.preempt(asked)))
 
@@ -80,23 +76,7 @@ def _json(content: bytes) -> Response:
 
 
 async def _body(request: Request) -> bytes:
-    most = extender.BODY_BYTES_MAX
-    announced = request.headers.get("content-length", "")
-    if announced.isdigit() and int(announced) > most:
-        raise _too_large(f"{announced} bytes")
-    parts: list[bytes] = []
-    size = 0
-    try:
-        async with asyncio.timeout(BODY_SECONDS_MAX):
-            async for part in request.stream():
-                size += len(part)
-                if size > most:
-                    raise _too_large(f"more than {most} bytes")
-                parts.append(part)
-    except TimeoutError as error:
-        text = f"found no end of the body in {BODY_SECONDS_MAX:.0f} s; send it faster"
-        raise ProblemError(408, "RequestTimeout", text) from error
-    return b"".join(parts)
+    return await body_of(request, extender.BODY_BYTES_MAX, BODY_SECONDS_MAX, _too_large)
 
 
 def _too_large(found: str) -> ProblemError:
@@ -113,7 +93,6 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def application(scheduler: SchedulerPort) -> Starlette:
-    """The ASGI application."""
     api = ExtenderApi(scheduler)
     verbs: dict[str, Endpoint] = {
         "filter": api.filter,

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from numalign.web.answers import json_answer
+from numalign.web.answers import health_answer, json_answer
 from numalign.web.api import Limits
 from numalign.web.server import serve_app, tcp_listener
 
@@ -19,8 +19,6 @@ LIMITS: Final = Limits(connections_max=32)
 
 
 class Probed(Protocol):
-    """A running component."""
-
     def problems(self) -> list[str]:
         """Why it is not ready; empty if it is."""
 
@@ -37,9 +35,7 @@ def application(component: Probed) -> Starlette:
 
     async def readyz(request: Request) -> Response:
         del request
-        problems = component.problems()
-        status = "failing" if problems else "ok"
-        return json_answer({"status": status, "problems": problems}, 503 if problems else 200)
+        return health_answer(component.problems())
 
     async def metrics(request: Request) -> Response:
         del request

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import re
 import secrets
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,14 +29,11 @@ _FALSE: Final = frozenset({"0", "false"})
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may do what on one socket."""
-
     trusted: bool  # whoever can connect may change things
     token: str = ""
     hosts: frozenset[str] | None = None  # names in the Host header; None: any
 
     def allows(self, request: Request) -> bool:
-        """Whether the request may change things."""
         if self.trusted:
             return True
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
@@ -86,7 +85,6 @@ def container_named(request: Request, known: AgentPod) -> str:
 
 
 def flag(request: Request, name: str, default: str = "false") -> bool:
-    """A yes or no in the query."""
     text = request.query_params.get(name, default).lower()
     if text not in _TRUE | _FALSE:
         raise ProblemError(
@@ -106,8 +104,29 @@ def number(request: Request, name: str, least: int, most: int) -> int | None:
     return int(text)
 
 
+async def body_of(
+    request: Request, bytes_max: int, seconds_max: float, too_large: Callable[[str], ProblemError]
+) -> bytes:
+    """The body of a request, within limits of size and time."""
+    announced = request.headers.get("content-length", "0")[:20]
+    if announced.isdecimal() and int(announced) > bytes_max:
+        raise too_large(f"{announced} bytes")
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(seconds_max):
+            async for part in request.stream():
+                size += len(part)
+                if size > bytes_max:
+                    raise too_large(f"more than {bytes_max} bytes")
+                parts.append(part)
+    except TimeoutError as exc:
+        error = f"the body did not come within {seconds_max:g} seconds"
+        raise ProblemError(408, "RequestTimeout", error) from exc
+    return b"".join(parts)
+
+
 def record_of(body: bytes) -> PodRecord:
-    """The one pod of a body, with a name and a uid."""
     try:
         found = load_all(body, source="request")
     except WireError as error:

@@ -72,19 +72,15 @@ class About(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_un
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """The content of a bundle."""
-
     about: About
     files: Mapping[str, bytes]  # all members but capture.json
 
     @property
     def state(self) -> dict[str, bytes]:
-        """The state files by name."""
         found = {name: self.files.get(f"state/{name}") for name in STATE_FILES}
         return {name: data for name, data in found.items() if data is not None}
 
     def kernel_files(self, source: str) -> dict[str, str]:
-        """The files of sysfs and procfs."""
         data = self.files.get(KERNEL_FILES)
         return {} if data is None else _typed(data, dict[str, str], f"{source}: {KERNEL_FILES}")
 
@@ -98,7 +94,6 @@ class Bundle:
         }
 
     def pods(self, source: str) -> tuple[PodRecord, ...]:
-        """The pods that ran, reduced."""
         data = self.files.get(PODS)
         return () if data is None else _typed(data, _PodList, f"{source}: {PODS}").items
 
@@ -115,7 +110,6 @@ class _PodList(msgspec.Struct):
 
 
 def pod_list(records: tuple[PodRecord, ...]) -> bytes:
-    """The member with the pods."""
     return msgspec.json.encode(_PodList(items=records))
 
 
@@ -147,14 +141,6 @@ def packed(bundle: Bundle) -> bytes:
             member.mode = MEMBER_MODE
             archive.addfile(member, io.BytesIO(data))
     return gzip.compress(stream.getvalue(), mtime=0)
-
-
-def is_about(data: bytes) -> bool:
-    """Whether this is the list of members of some bundle, of whatever version."""
-    try:
-        return msgspec.json.decode(data, type=_Head).kind == KIND
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return False
 
 
 class _Head(msgspec.Struct, rename="camel"):

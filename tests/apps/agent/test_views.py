@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 
+import msgspec
 import pytest
 from tests.core.hosts import GI
 from tests.web.in_memory_agent import GPU, InMemoryAgent, manifest
@@ -37,11 +38,11 @@ def submit(agent, value):
 
 
 def view(agent, name):
-    return pod_view(agent.setup, agent.state, f"uid-{name}")
+    return msgspec.to_builtins(pod_view(agent.setup, agent.state, f"uid-{name}"))
 
 
 def node(agent):
-    return node_view(agent.setup, agent.state, agent.machine)
+    return msgspec.to_builtins(node_view(agent.setup, agent.state, agent.machine))
 
 
 def test_a_running_pod_shows_its_status_in_kubernetes_words(agent):
@@ -166,7 +167,7 @@ def test_what_a_plain_process_does_not_get_is_noted(agent):
 
 def test_values_of_environment_variables_can_be_left_out(agent):
     submit(agent, manifest(env=[{"name": "PASSWORD", "value": "secret"}]))
-    shown = pod_list(agent.setup, agent.state, env=False)
+    shown = msgspec.to_builtins(pod_list(agent.setup, agent.state, env=False))
     assert "secret" not in str(shown)
     assert shown["items"][0]["spec"]["containers"][0]["env"] == [{"name": "PASSWORD"}]
     assert "secret" in str(pod_list(agent.setup, agent.state))

@@ -107,7 +107,7 @@ def test_containers_are_shown_where_they_sit():
         "host": "w1",
         "cpus": "2",
         "numaNodes": [1],
-        "memory": [{"type": "memory", "bytes": 4096, "numaNodes": [1]}],
+        "memory": [{"type": "memory", "nodes": [1], "sizeBytes": 4096}],
         "devices": {"v.com/nic": ["n1"]},
     }
     assert (helper["cpus"], helper["numaNodes"]) == (None, [])

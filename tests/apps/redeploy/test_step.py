@@ -4,24 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from numalign.apps.redeploy import events
 from numalign.apps.redeploy.due import owner_ready_at
-from numalign.apps.redeploy.events import (
-    CountGiveUp,
-    CountRefusal,
-    DeletePod,
-    EffectFailed,
-    HostGone,
-    HostSeen,
-    HostsListed,
-    OpenGate,
-    PodGone,
-    PodSeen,
-    PodsListed,
-    RecreatePod,
-    Tick,
-    WatchInterrupted,
-    WriteEvent,
-)
 from numalign.apps.redeploy.model import RedeployState, Rules
 from numalign.apps.redeploy.step import RETRY_SECONDS, step
 from numalign.core.cluster.refused_pods import Owner, SeenPod
@@ -55,35 +39,39 @@ class Loop:
         self.rules = Rules(**rules)
         self.state = RedeployState()
         self.now = 0.0
-        self.tell(HostsListed(frozenset(hosts), 0.0))
+        self.tell(events.HostsListed(frozenset(hosts), 0.0))
 
     def tell(self, event):
         self.now = max(self.now, event.now)
         self.state, effects = step(self.rules, self.state, event)
         self.effects = effects
-        return [_short(e) for e in effects if not isinstance(e, CountRefusal | CountGiveUp)]
+        return [
+            _short(e)
+            for e in effects
+            if not isinstance(e, events.CountRefusal | events.CountGiveUp)
+        ]
 
     def fail(self, now):
         """The last effects come to nothing, and the loop hears of it."""
-        return [told for e in self.effects for told in self.tell(EffectFailed(e, now))]
+        return [told for e in self.effects for told in self.tell(events.EffectFailed(e, now))]
 
     def seen(self, *pods, now=None):
         now = self.now if now is None else now
-        return [effect for pod in pods for effect in self.tell(PodSeen(pod, now))]
+        return [effect for pod in pods for effect in self.tell(events.PodSeen(pod, now))]
 
     def tick(self, now):
-        return self.tell(Tick(now))
+        return self.tell(events.Tick(now))
 
 
 def _short(effect):
     match effect:
-        case DeletePod(pod):
+        case events.DeletePod(pod):
             return "delete", pod.uid
-        case OpenGate(pod, avoids):
+        case events.OpenGate(pod, avoids):
             return "open", pod.uid, *avoids
-        case RecreatePod(pod, avoids):
+        case events.RecreatePod(pod, avoids):
             return "recreate", pod.uid, *avoids
-        case WriteEvent(_, reason):
+        case events.WriteEvent(_, reason):
             return "tell", reason
 
 
@@ -99,7 +87,7 @@ def test_an_opened_gate_is_not_opened_again_until_that_failed():
     loop = Loop()
     loop.seen(gated("a"))
     assert loop.tick(1) == []
-    loop.tell(EffectFailed(OpenGate(gated("a"), ()), 2))
+    loop.tell(events.EffectFailed(events.OpenGate(gated("a"), ()), 2))
     assert loop.tick(2 + RETRY_SECONDS) == [("open", "a")]
 
 
@@ -115,9 +103,9 @@ def test_what_failed_is_tried_again_after_a_while_and_only_that():
 def test_an_event_that_could_not_be_written_does_not_repeat_what_went_well():
     loop = Loop()
     loop.seen(refused("a", owner=OTHER))
-    told = WriteEvent(refused("a", owner=OTHER), "TopologyRefused", "")
+    told = events.WriteEvent(refused("a", owner=OTHER), "TopologyRefused", "")
     assert deletions(loop.tick(7)) == ["a"]
-    loop.tell(EffectFailed(told, 8))
+    loop.tell(events.EffectFailed(told, 8))
     assert loop.tick(60) == []
 
 
@@ -125,20 +113,20 @@ def test_a_pod_that_is_gone_is_not_tried_again():
     loop = Loop()
     loop.seen(gated("a"))
     loop.fail(1)
-    loop.tell(PodGone("a", 2))
+    loop.tell(events.PodGone("a", 2))
     assert loop.tick(60) == []
     assert (loop.state.asked, loop.state.retries) == (frozenset(), {})
     loop.seen(gated("b"))
     loop.fail(61)
-    loop.tell(PodsListed((), 62))
+    loop.tell(events.PodsListed((), 62))
     assert (loop.state.asked, loop.state.retries) == (frozenset(), {})
 
 
 def test_a_failure_that_is_heard_of_after_the_pod_is_gone_leaves_nothing():
     loop = Loop()
     loop.seen(gated("a"))
-    loop.tell(PodGone("a", 1))
-    loop.tell(EffectFailed(OpenGate(gated("a"), ()), 2))
+    loop.tell(events.PodGone("a", 1))
+    loop.tell(events.EffectFailed(events.OpenGate(gated("a"), ()), 2))
     assert loop.state.retries == {}
 
 
@@ -205,7 +193,7 @@ def hopeless(*, hosts=("w1",)):
     """A loop whose only host refused so often that the next pod waits for a long time."""
     loop = Loop(hosts=hosts)
     tenants = (holding("tenant", "w1"), holding("far", "w9"))
-    loop.tell(PodsListed(tenants, 0, frozenset({"tenant", "far"})))
+    loop.tell(events.PodsListed(tenants, 0, frozenset({"tenant", "far"})))
     for number in range(5):
         loop.seen(refused(f"p{number}"))
     assert loop.seen(gated("next")) == []
@@ -213,9 +201,9 @@ def hopeless(*, hosts=("w1",)):
 
 
 LEAVINGS = {
-    "is gone": lambda uid: PodGone(uid, 20),
-    "has ended": lambda uid: PodSeen(holding(uid, ""), 20),
-    "has ended and is still there": lambda uid: PodSeen(holding(uid, "w1"), 20, holds=False),
+    "is gone": lambda uid: events.PodGone(uid, 20),
+    "has ended": lambda uid: events.PodSeen(holding(uid, ""), 20),
+    "has ended and is still there": lambda uid: events.PodSeen(holding(uid, "w1"), 20, holds=False),
 }
 
 
@@ -230,15 +218,15 @@ def test_a_list_without_the_one_that_held_the_room_brings_hope_back_too():
     still = (*(refused(f"p{number}") for number in range(5)), gated("next"))
     tenant, far = holding("tenant", "w1"), holding("far", "w9")
     loop = hopeless()
-    assert loop.tell(PodsListed((*still, tenant), 20, frozenset({"tenant"}))) == []
-    assert ("open", "next") in loop.tell(PodsListed((*still, far), 20, frozenset({"far"})))
+    assert loop.tell(events.PodsListed((*still, tenant), 20, frozenset({"tenant"}))) == []
+    assert ("open", "next") in loop.tell(events.PodsListed((*still, far), 20, frozenset({"far"})))
     ended = hopeless()
-    assert ("open", "next") in ended.tell(PodsListed((*still, tenant), 20))
+    assert ("open", "next") in ended.tell(events.PodsListed((*still, tenant), 20))
 
 
 def test_a_pod_that_holds_something_and_is_seen_again_frees_nothing():
     loop = hopeless()
-    assert loop.tell(PodSeen(holding("tenant", "w1"), 20, holds=True)) == []
+    assert loop.tell(events.PodSeen(holding("tenant", "w1"), 20, holds=True)) == []
     assert loop.state.placed == {"tenant": "w1", "far": "w9"}
 
 
@@ -247,30 +235,30 @@ def test_a_new_host_opens_the_gate_and_a_host_that_is_gone_is_none():
     loop.seen(refused("a"))
     loop.seen(gated("b"))
     assert loop.tick(7) == []
-    assert loop.tell(HostSeen("w2", 8)) == [("open", "b", "w1")]
-    loop.tell(HostGone("w2", 8))
+    assert loop.tell(events.HostSeen("w2", 8)) == [("open", "b", "w1")]
+    loop.tell(events.HostGone("w2", 8))
     loop.seen(gated("c"))
     assert loop.tick(9) == []
-    assert loop.tell(HostSeen("w3", 10)) == [("open", "c", "w1")]
+    assert loop.tell(events.HostSeen("w3", 10)) == [("open", "c", "w1")]
     assert loop.state.hosts == {"w1", "w3"}
 
 
 def test_it_is_ready_once_the_pods_are_listed_and_while_they_are_followed():
     loop = Loop()
     assert loop.state.problems == ["the cluster was not listed yet"]
-    loop.tell(PodsListed((), 1))
+    loop.tell(events.PodsListed((), 1))
     assert loop.state.problems == []
-    loop.tell(WatchInterrupted("pods", "refused", 2))
-    loop.tell(HostSeen("w1", 3))
+    loop.tell(events.WatchInterrupted("pods", "refused", 2))
+    loop.tell(events.HostSeen("w1", 3))
     assert loop.state.problems == ["pods: refused"]
-    loop.tell(PodGone("x", 4))
+    loop.tell(events.PodGone("x", 4))
     assert loop.state.problems == []
 
 
 def test_an_owner_that_we_gave_up_is_counted_once():
     loop = Loop()
     counts = [
-        sum(isinstance(e, CountGiveUp) for e in loop.effects)
+        sum(isinstance(e, events.CountGiveUp) for e in loop.effects)
         for number in range(8)
         if loop.seen(refused(f"p{number}")) is not None
     ]
@@ -299,7 +287,7 @@ def test_a_deletion_that_failed_is_tried_again_and_a_done_one_is_not():
     assert deletions(loop.tick(7)) == ["a"]
     loop.fail(8)
     assert deletions(loop.tick(8 + RETRY_SECONDS)) == ["a"]
-    assert deletions(loop.tell(PodGone("a", 20))) == []
+    assert deletions(loop.tell(events.PodGone("a", 20))) == []
     assert loop.state.refused == {}
     assert loop.state.asked == frozenset()
 
@@ -355,7 +343,7 @@ def test_a_bare_pod_that_was_made_again_counts_with_the_first_one():
     loop.tick(7)
     loop.seen(second, now=7)
     assert len(loop.state.owners["a"].refusals) == 2
-    loop.tell(PodGone("a", 8))
+    loop.tell(events.PodGone("a", 8))
     assert loop.tick(14.9) == []
     assert loop.tick(31) == [("recreate", "b", "w2")]
 
@@ -376,7 +364,7 @@ def test_a_pod_whose_gate_ruled_out_hosts_is_renewed_once_they_may_have_room():
 def test_deletions_are_limited_in_time():
     loop = Loop(deletions_per_minute_max=60, keep=0)
     owners = [replace(RS, uid=f"rs-{number}") for number in range(200)]
-    loop.tell(PodsListed(tuple(refused(o.uid, owner=o) for o in owners), 0))
+    loop.tell(events.PodsListed(tuple(refused(o.uid, owner=o) for o in owners), 0))
     counts = [len(deletions(loop.tick(30 + second))) for second in range(5)]
     assert counts == [10, 1, 1, 1, 1]
 
@@ -384,13 +372,13 @@ def test_deletions_are_limited_in_time():
 def test_a_list_forgets_what_is_gone_and_a_restart_knows_the_same():
     pods = (refused("a", at=1), refused("b", at=2), gated("c"))
     loop = Loop()
-    loop.tell(PodsListed((), 2))
+    loop.tell(events.PodsListed((), 2))
     for pod in pods:
         loop.seen(pod, now=2)
     again = Loop()
-    again.tell(PodsListed(pods, 2))
+    again.tell(events.PodsListed(pods, 2))
     assert again.state == loop.state
-    loop.tell(PodsListed((pods[0],), 3))
+    loop.tell(events.PodsListed((pods[0],), 3))
     assert loop.state.refused.keys() == {"a"}
     assert loop.state.waiting == {}
 
@@ -404,7 +392,7 @@ def test_a_pod_seen_twice_is_one_refusal():
 def test_old_refusals_are_forgotten():
     loop = Loop()
     loop.seen(refused("a"))
-    loop.tell(PodGone("a", 1))
+    loop.tell(events.PodGone("a", 1))
     loop.tick(2000)
     assert loop.state.avoided == {}
     assert loop.state.owners == {}

@@ -2,7 +2,9 @@
 
 import json
 
+import msgspec
 import pytest
+import yaml
 from tests.wire.kubernetes.test_placement import POD, placement
 
 from numalign.core.cluster.publish.zones import Attribute, HostTopology, Zone, ZoneResource
@@ -26,6 +28,10 @@ TOPOLOGY = HostTopology(
     "pfp0v001c9262dbd8419aed8",
     placement(POD),
 )
+
+
+def read_yaml(text):
+    return nrt.read(msgspec.json.encode(yaml.safe_load(text)))
 
 
 def text(**changes):
@@ -58,7 +64,7 @@ def test_v1alpha1_has_no_attributes_and_needs_policies():
 
 
 def test_yaml_is_read_too():
-    found = nrt.read_yaml(
+    found = read_yaml(
         b"apiVersion: topology.node.k8s.io/v1alpha2\nkind: NodeResourceTopology\n"
         b"metadata: {name: w}\nzones: []\n"
     )

@@ -7,8 +7,8 @@ other aspects are then compared on what both show.
 from __future__ import annotations
 
 from tests.wire.machine.hwloc_view import View
+from tests.wire.machine.locality import near_cpus
 
-from numalign.core.machine.locality import near_cpus
 from numalign.core.machine.machine import Machine
 
 ASPECTS = (

@@ -45,7 +45,6 @@ def qos_group(qos: Qos) -> str:
 
 
 def pod_group(qos: Qos, uid: str) -> str:
-    """The group of a pod."""
     return str(PurePosixPath(qos_group(qos), f"pod{_checked(uid)}"))
 
 
@@ -130,7 +129,6 @@ class CgroupTree:
                 directory.rmdir()
 
     def directories(self, group: str) -> list[Path]:
-        """Where a group is, in each hierarchy."""
         return [h.directory(self.parent / group) for h in self.hierarchies]
 
     def make(self, group: str) -> None:
@@ -139,7 +137,6 @@ class CgroupTree:
             hierarchy.make(self.parent / group)
 
     def exists(self, group: str) -> bool:
-        """Whether a group is there in all hierarchies."""
         return all(directory.is_dir() for directory in self.directories(group))
 
     def remove(self, group: str) -> None:

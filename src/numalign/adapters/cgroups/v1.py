@@ -21,14 +21,11 @@ _CPUSET_FILES: Final = ("cpuset.cpus", "cpuset.mems")
 
 @dataclass(frozen=True, slots=True)
 class HierarchyV1:
-    """A v1 mount and the controllers that we use in it."""
-
     version: ClassVar[int] = 1
     mount: Path
     controllers: frozenset[str]
 
     def directory(self, group: PurePosixPath) -> Path:
-        """Where a group is."""
         return self.mount / group
 
     def make(self, group: PurePosixPath) -> None:

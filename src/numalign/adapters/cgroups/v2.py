@@ -20,14 +20,11 @@ from numalign.core.values.sets import CpuSet, NodeSet, parse_list
 
 @dataclass(frozen=True, slots=True)
 class HierarchyV2:
-    """The v2 mount and the controllers that we use in it."""
-
     version: ClassVar[int] = 2
     mount: Path
     controllers: frozenset[str]
 
     def directory(self, group: PurePosixPath) -> Path:
-        """Where a group is."""
         return self.mount / group
 
     def make(self, group: PurePosixPath) -> None:

@@ -60,7 +60,6 @@ class CriClient:
         self._channel = unix_grpc.channel(socket, answer_bytes_max=ANSWER_BYTES_MAX)
 
     async def close(self) -> None:
-        """Ends the connection."""
         await self._channel.close()
 
     async def _call(self, method: str, request: bytes, seconds_max: float) -> bytes:
@@ -121,7 +120,6 @@ class CriClient:
         await self._call(wire.REMOVE_SANDBOX, request, self._deadlines.make)
 
     async def sandboxes(self, labels: Mapping[str, str]) -> list[Sandbox]:
-        """All sandboxes with these labels."""
         request = wire.sandboxes_request(labels)
         data = await self._call(wire.LIST_SANDBOXES, request, self._deadlines.ask)
         return _read(wire.sandboxes_of, data)
@@ -135,7 +133,6 @@ class CriClient:
         return _read(wire.container_id_of, data)
 
     async def start(self, container_id: str) -> None:
-        """Starts a container."""
         request = wire.container_request(container_id)
         await self._call(wire.START_CONTAINER, request, self._deadlines.make)
 
@@ -151,7 +148,6 @@ class CriClient:
         await self._call(wire.REMOVE_CONTAINER, request, self._deadlines.make)
 
     async def containers(self, labels: Mapping[str, str]) -> list[Listed]:
-        """All containers with these labels."""
         request = wire.containers_request(labels)
         data = await self._call(wire.LIST_CONTAINERS, request, self._deadlines.ask)
         return _read(wire.containers_of, data)

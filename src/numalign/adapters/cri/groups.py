@@ -39,7 +39,6 @@ class PodGroups:
         return f"/{self.tree.parent / pod_group(qos, uid)}"
 
     def make(self, qos: Qos, uid: str, limits: Limits) -> None:
-        """Makes the group of a pod and limits it."""
         group = pod_group(qos, uid)
         self.tree.make(group)
         self.tree.limit(group, limits)

@@ -13,8 +13,6 @@ PULLS_MAX: Final = 2  # at the same time
 
 
 class Images:
-    """The images of a runtime."""
-
     def __init__(self, client: CriClient) -> None:
         self._client = client
         self._pulls = asyncio.Semaphore(PULLS_MAX)

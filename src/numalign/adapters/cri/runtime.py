@@ -67,7 +67,6 @@ class StartRequest:
 
     @property
     def key(self) -> Key:
-        """Which container it is."""
         return self.sandbox.uid, self.container.name
 
 

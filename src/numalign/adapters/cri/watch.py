@@ -40,7 +40,6 @@ class Watch:
         self._news.set()
 
     async def run(self) -> None:
-        """Looks for ever."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._listen())
             group.create_task(self._look_again())

@@ -17,16 +17,8 @@ from typing import Final
 from numalign.adapters.grpc import unix as unix_grpc
 from numalign.adapters.grpc.plugin_endpoint import LIMITS, Endpoint, Limits
 from numalign.core.errors import PeerError, WireError
+from numalign.core.kubelet.devices import plugin_events
 from numalign.core.kubelet.devices.plugin_answer import Allocation
-from numalign.core.kubelet.devices.plugin_events import (
-    PluginEvent,
-    PluginFault,
-    PluginForgotten,
-    PluginGone,
-    PluginRegistered,
-    PluginReported,
-    RegistrationRefused,
-)
 from numalign.core.values import gotext, resource_names
 from numalign.wire.grpc import device_plugin as wire
 
@@ -35,7 +27,7 @@ DIRECTORY_MODE: Final = 0o750
 REGISTER_BYTES_MAX: Final = 64 << 10
 FAULTS_PER_SOCKET_MAX: Final = 10  # reported; a plugin that errs more often is known by then
 
-Report = Callable[[PluginEvent], None]
+Report = Callable[[plugin_events.PluginEvent], None]
 
 
 @dataclass(slots=True)
@@ -67,7 +59,6 @@ class DevicePlugins:
 
     @property
     def socket(self) -> Path:
-        """Where plugins register."""
         return self._directory / REGISTRATION_SOCKET
 
     async def start(self, known: Iterable[str] = ()) -> None:
@@ -113,7 +104,7 @@ class DevicePlugins:
             _check(request)
             await self.connect(resource, self._inside(request.endpoint))
         except (PeerError, WireError) as exc:
-            self._report(RegistrationRefused(resource, str(exc)))
+            self._report(plugin_events.RegistrationRefused(resource, str(exc)))
             raise unix_grpc.RefusedError(str(exc)) from exc
         return wire.EMPTY
 
@@ -143,7 +134,7 @@ class DevicePlugins:
         if offer.end is not None:
             offer.end.cancel()
             offer.end = None
-        self._report(PluginRegistered(resource, path.name))
+        self._report(plugin_events.PluginRegistered(resource, path.name))
         self._watch(self._follow(offer, endpoint))
         if replaced is not None:
             await replaced.close()
@@ -191,7 +182,7 @@ class DevicePlugins:
         def fault(text: str) -> None:
             if text not in said and len(said) < FAULTS_PER_SOCKET_MAX:
                 said.add(text)
-                self._report(PluginFault(offer.resource, text))
+                self._report(plugin_events.PluginFault(offer.resource, text))
 
         def listed(_: wire.DeviceList) -> None:
             offer.source = endpoint
@@ -207,7 +198,7 @@ class DevicePlugins:
             return
         options = asked.options
         self._report(
-            PluginReported(
+            plugin_events.PluginReported(
                 offer.resource, endpoint.newest.devices, options.has_preferred, options.prestart
             )
         )
@@ -218,7 +209,7 @@ class DevicePlugins:
         left = offer.current
         if left is None:
             offer.source = None
-            self._report(PluginGone(offer.resource, reason))
+            self._report(plugin_events.PluginGone(offer.resource, reason))
             self._await_return(offer)
         elif offer.source is endpoint and left.newest is not None:
             # The devices of the one that went cannot be had from the one that is left.
@@ -231,7 +222,7 @@ class DevicePlugins:
 
     def _forget(self, resource: str) -> None:
         del self._offers[resource]
-        self._report(PluginForgotten(resource))
+        self._report(plugin_events.PluginForgotten(resource))
 
     # Calls.
 
@@ -254,7 +245,7 @@ class DevicePlugins:
                 f"preferred {len(answer)} devices where {size} were asked for, "
                 f"{len(answer) - len(ids)} of them not offered; the answer is used where it fits"
             )
-            self._report(PluginFault(resource, text))
+            self._report(plugin_events.PluginFault(resource, text))
         return ids
 
     async def allocate(self, resource: str, ids: Sequence[str]) -> Allocation:
@@ -267,7 +258,9 @@ class DevicePlugins:
         try:
             return await offer.current.allocate(ids)
         except WireError as exc:
-            self._report(PluginFault(resource, f"its answer to Allocate is not usable: {exc}"))
+            self._report(
+                plugin_events.PluginFault(resource, f"its answer to Allocate is not usable: {exc}")
+            )
             raise PeerError(str(exc)) from exc
 
     async def prestart(self, resource: str, ids: Sequence[str]) -> None:
@@ -312,5 +305,5 @@ def _failed(what: str, exc: PeerError | WireError) -> PeerError:
     return PeerError(f"{what} with err: {exc}", retry=retry)
 
 
-def _unheard(_: PluginEvent) -> None:
+def _unheard(_: plugin_events.PluginEvent) -> None:
     """Nobody listens once the plugins are stopped."""

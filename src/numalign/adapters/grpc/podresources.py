@@ -67,7 +67,6 @@ class PodResources:
         )
 
     async def stop(self) -> None:
-        """Ends the server."""
         if self._served is not None:
             await self._served.stop()
             self._served = None

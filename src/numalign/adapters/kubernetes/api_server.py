@@ -47,7 +47,6 @@ JSON: Final = "application/json"
 APPLY: Final = "application/apply-patch+yaml"  # JSON is YAML too
 MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
-JSON_PATCH: Final = "application/json-patch+json"
 
 T = TypeVar("T")
 
@@ -132,8 +131,6 @@ def _ignore(_: ApiError) -> None:
 
 
 class ApiServer:
-    """One API server and who we are to it."""
-
     def __init__(
         self,
         http: httpx2.AsyncClient,
@@ -159,7 +156,6 @@ class ApiServer:
         await self.close()
 
     async def close(self) -> None:
-        """Ends all connections."""
         await self._http.aclose()
 
     # Single requests. All raise ApiError; its ``retry`` says whether the same may work later.
@@ -202,7 +198,6 @@ class ApiServer:
         *,
         seconds_max: float = ANSWER_SECONDS_MAX,
     ) -> bytes:
-        """A new object."""
         path = kind.path(namespace)
         return await self._request("POST", path, body=body, seconds_max=seconds_max)
 
@@ -365,7 +360,6 @@ class ApiServer:
     async def _lines(
         self, kind: Kind, namespace: str | None, version: str, fields: str, labels: str
     ) -> AsyncGenerator[WatchLine, None]:
-        """The lines of one watch until it ends."""
         params = {
             "watch": "true",
             "resourceVersion": version,

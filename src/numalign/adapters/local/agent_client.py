@@ -42,7 +42,6 @@ class AgentClient:
         self.where = where
 
     def get(self, path: str, **query: str | int) -> Any:  # noqa: ANN401 - JSON
-        """What is at a path."""
         return self.ask("GET", path, query=query)
 
     def ask(
@@ -168,7 +167,6 @@ def connected(place: str, token: str | None = None) -> Iterator[AgentClient]:
 
 
 def capture_of(place: str) -> bytes:
-    """The bundle of a running agent."""
     with connected(place) as agent:
         return agent.content("/capture", CAPTURE_BYTES_MAX)
 

@@ -46,8 +46,6 @@ class Changes:
 
 @dataclass(slots=True)
 class ManifestDirectory:
-    """The manifests of one directory, as last seen."""
-
     root: Path
     host: str
     _stamps: dict[str, Stamp] = field(default_factory=dict)

@@ -46,7 +46,6 @@ def example_pods() -> Path:
 
 
 def socket_path(directory: Path) -> Path:
-    """The unix socket of the API."""
     return directory / SOCKET_NAME
 
 

@@ -16,8 +16,6 @@ _STAT_BYTES_MAX = 4096
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One living process."""
-
     pid: int
     parent: int
     session: int

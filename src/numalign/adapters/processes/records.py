@@ -32,8 +32,6 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
-    """One run of one container."""
-
     pod_uid: str
     container: str
     attempt: int = 0
@@ -97,8 +95,6 @@ class Exit(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class RunDirectory:
-    """The directory of one run."""
-
     path: Path
 
     @property
@@ -108,12 +104,10 @@ class RunDirectory:
 
     @property
     def run(self) -> Run | None:
-        """Who runs, or ran."""
         return _decoded(self.path / "run.json", Run)
 
     @property
     def exit(self) -> Exit | None:
-        """How it ended."""
         return _decoded(self.path / "exit.json", Exit)
 
     @property
@@ -175,7 +169,6 @@ class RunDirectory:
 def spec_items(
     spec: RunSpec, joins: list[Path], own: list[Path], *, by_affinity: bool
 ) -> list[str]:
-    """The spec in the words of the supervisor."""
     items = [f"argv={text}" for text in spec.argv]
     items += [f"env={name}={value}" for name, value in spec.env.items()]
     items += [f"join={path}" for path in joins] + [f"own={path}" for path in own]

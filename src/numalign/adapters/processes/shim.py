@@ -262,8 +262,6 @@ def send_signal(pid: int, number: int) -> None:
 
 
 class Supervisor:
-    """The supervisor of one child."""
-
     def __init__(self, directory: str) -> None:
         self.directory = directory
         self.spec = read_spec(directory)

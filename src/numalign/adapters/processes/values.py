@@ -11,8 +11,6 @@ from numalign.core.values.sets import CpuSet, NodeSet
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A container that runs."""
-
     pod_uid: str
     container: str
     attempt: int
@@ -57,8 +55,6 @@ class Expected:
 
 
 class DriftKind(StrEnum):
-    """What is not as it should be."""
-
     VALUE = "value"  # somebody changed a file of the cgroup
     GONE = "gone"  # the cgroup is not there
     ESCAPED = "escaped"  # a process is in another cgroup

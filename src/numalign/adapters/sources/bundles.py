@@ -53,7 +53,6 @@ def starts_bundle(plain: bytes) -> bool:
 
 
 def machine_of(found: Bundle, source: str) -> Machine:
-    """The machine that was captured."""
     form = found.files.get(MACHINE)
     if form is not None:
         try:

@@ -49,7 +49,6 @@ class DirTree:
 
     @property
     def source(self) -> str:
-        """The directory as it was named."""
         return self._source
 
     def read(self, path: str) -> str | None:
@@ -123,11 +122,9 @@ class MappingTree:
 
     @property
     def source(self) -> str:
-        """The name that was given."""
         return self._source
 
     def read(self, path: str) -> str | None:
-        """The text of one of the files."""
         found = self._files.get(path)
         if found is None and self._links:
             found = self._files.get(self._real(path))

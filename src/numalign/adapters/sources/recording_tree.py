@@ -15,24 +15,20 @@ class RecordingTree:
 
     @property
     def source(self) -> str:
-        """The other tree's name."""
         return self._inner.source
 
     def read(self, path: str) -> str | None:
-        """The text of a file."""
         text = self._inner.read(path)
         if text is not None:
             self._texts[path] = text
         return text
 
     def names(self, path: str) -> list[str]:
-        """The names in a directory."""
         names = self._inner.names(path)
         self._seen.update(f"{path}/{name}" for name in names)
         return names
 
     def exists(self, path: str) -> bool:
-        """Whether something has this name."""
         found = self._inner.exists(path)
         if found:
             self._seen.add(path)

@@ -72,7 +72,6 @@ class DeclaredDevices:
     pci: DeviceKind | None = None  # or: all PCI devices of this kind
 
     def on(self, machine: Machine) -> tuple[Device, ...]:
-        """The devices of this resource on a machine."""
         if self.pci is None:
             return self.devices
         return tuple(

@@ -19,39 +19,7 @@ from typing import Final
 import structlog
 
 from numalign.adapters.local.state_files import StateDirectory
-from numalign.apps.agent import saved
-from numalign.apps.agent.events import (
-    AllocateDevices,
-    Answer,
-    AskPreference,
-    ContainerExited,
-    ContainerPostponed,
-    ContainerStarted,
-    DevicesAllocated,
-    DevicesPrestarted,
-    DevicesRefused,
-    DriftRepaired,
-    Effect,
-    Event,
-    Explain,
-    ForgetPod,
-    PinContainers,
-    PinHelpers,
-    PodDeleted,
-    PodSubmitted,
-    PrestartDevices,
-    Publish,
-    Redeliver,
-    RefusalExplained,
-    ReleasePod,
-    RepairDrift,
-    RepairDue,
-    Save,
-    SetQosWeights,
-    StartContainer,
-    StopContainer,
-    Tick,
-)
+from numalign.apps.agent import events, saved
 from numalign.apps.agent.journal import Decision, Journal
 from numalign.apps.agent.model import AgentSetup, AgentState
 from numalign.apps.agent.notes import Note, PodAdmitted, PodRejected
@@ -72,8 +40,6 @@ log = structlog.get_logger("numalign.agent")
 
 
 class Agent:
-    """One running agent."""
-
     def __init__(
         self,
         setup: AgentSetup,
@@ -92,8 +58,8 @@ class Agent:
         self._now = now
         self._state: AgentState | None = None
         self._written: HostState | None = None  # what the files say, if that is known
-        self._events: asyncio.Queue[Event] = asyncio.Queue(EVENTS_WAITING_MAX)
-        self._answers: dict[int, asyncio.Future[Answer]] = {}
+        self._events: asyncio.Queue[events.Event] = asyncio.Queue(EVENTS_WAITING_MAX)
+        self._answers: dict[int, asyncio.Future[events.Answer]] = {}
         self._requests = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
         self._problems: dict[str, str] = {}
@@ -130,20 +96,22 @@ class Agent:
 
     async def submit(
         self, record: PodRecord, *, source: str = "api", uid: str | None = None
-    ) -> Answer:
+    ) -> events.Answer:
         """Has a pod admitted; the answer comes when the decision is on the disk."""
         chosen = uid or record.metadata.uid
         assert chosen, "a pod has a uid before it is submitted"
         request = next(self._requests)
-        return await self._ask(request, PodSubmitted(chosen, record, source, self._now(), request))
+        return await self._ask(
+            request, events.PodSubmitted(chosen, record, source, self._now(), request)
+        )
 
-    async def delete(self, uid: str) -> Answer:
+    async def delete(self, uid: str) -> events.Answer:
         """Has a pod ended; the answer comes when that is on the disk, not when it is gone."""
         request = next(self._requests)
-        return await self._ask(request, PodDeleted(uid, self._now(), request))
+        return await self._ask(request, events.PodDeleted(uid, self._now(), request))
 
-    async def _ask(self, request: int, event: Event) -> Answer:
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    async def _ask(self, request: int, event: events.Event) -> events.Answer:
+        future: asyncio.Future[events.Answer] = asyncio.get_running_loop().create_future()
         self._answers[request] = future
         try:
             await self._events.put(event)
@@ -157,80 +125,80 @@ class Agent:
         """Takes up a state; its effects come through ``run``."""
         self._state = state
 
-    async def run(self, first: Iterable[Effect] = ()) -> None:
+    async def run(self, first: Iterable[events.Effect] = ()) -> None:
         """Carries out the first effects, then handles events for ever."""
         await self._carry_out(first)
         while True:
-            events = [await self._events.get()]
-            while not self._events.empty() and len(events) < EVENTS_AT_ONCE_MAX:
-                events.append(self._events.get_nowait())
-            await self.handle(*events)
+            batch = [await self._events.get()]
+            while not self._events.empty() and len(batch) < EVENTS_AT_ONCE_MAX:
+                batch.append(self._events.get_nowait())
+            await self.handle(*batch)
             await asyncio.sleep(0)  # a full queue must not keep others from being answered
 
-    def tell(self, event: Event) -> None:
+    def tell(self, event: events.Event) -> None:
         """Hands an event to the loop from anywhere in this thread."""
         try:
             self._events.put_nowait(event)
         except asyncio.QueueFull:
             self._problems["events"] = f"{EVENTS_WAITING_MAX} events are waiting; some were dropped"
 
-    async def handle(self, *events: Event) -> None:
+    async def handle(self, *happened: events.Event) -> None:
         """Decides about events, then does what follows; nothing does if that cannot be saved."""
         before = self.state
         start = time.perf_counter()
-        self._state, effects = step(self.setup, before, *events)
+        self._state, effects = step(self.setup, before, *happened)
         decisions = sum(_is_decision(effect) for effect in effects)
         seconds = (time.perf_counter() - start) / max(decisions, 1)
         try:
             await self._carry_out(effects, seconds)
         except _NotSavedError as error:
             self._state = before
-            await self._carry_out(not_saved(self.setup, events, str(error)))
+            await self._carry_out(not_saved(self.setup, happened, str(error)))
 
     async def _carry_out(  # noqa: PLR0912 - one table of effects
-        self, effects: Iterable[Effect], seconds: float = 0.0
+        self, effects: Iterable[events.Effect], seconds: float = 0.0
     ) -> None:
         for effect in effects:
             match effect:
-                case Save(state):
+                case events.Save(state):
                     self._save(state)
-                case PinHelpers(cpus):
+                case events.PinHelpers(cpus):
                     with self._noting_refusals("pin helpers"):
                         self.runtime.pin_helpers(cpus)
-                case SetQosWeights(weights):
+                case events.SetQosWeights(weights):
                     with self._noting_refusals("set QoS weights"):
                         self.runtime.set_qos_weights(weights)
-                case PinContainers(pins):
+                case events.PinContainers(pins):
                     with self._noting_refusals("pin"):
                         await self.runtime.pin(pins)
-                case Answer():
+                case events.Answer():
                     self._answer(effect)
-                case StartContainer():
+                case events.StartContainer():
                     if self.runtime.starts_in_background:
                         self._in_background(self._start(effect))
                     else:
                         await self._start(effect)
-                case StopContainer(uid, container, grace):
+                case events.StopContainer(uid, container, grace):
                     self._in_background(self.runtime.stop(uid, container, grace))
-                case AskPreference():
+                case events.AskPreference():
                     self._in_background(self._ask_preference(effect))
-                case AllocateDevices():
+                case events.AllocateDevices():
                     self._in_background(self._allocate(effect))
-                case PrestartDevices():
+                case events.PrestartDevices():
                     self._in_background(self._prestart(effect))
-                case RepairDrift():
+                case events.RepairDrift():
                     self._in_background(self._repair(effect))
-                case ReleasePod(uid):
+                case events.ReleasePod(uid):
                     with self._noting_refusals(f"release {uid}"):
                         self.runtime.release_pod(uid)
-                case ForgetPod(uid):
+                case events.ForgetPod(uid):
                     with self._noting_refusals(f"forget {uid}"):
                         self.runtime.forget_pod(uid)
-                case Explain(case):
+                case events.Explain(case):
                     self._in_background(self._explain(case))
-                case Redeliver(event, after):
+                case events.Redeliver(event, after):
                     asyncio.get_running_loop().call_later(after, self.tell, event)
-                case Publish(note):
+                case events.Publish(note):
                     self.journal.publish(note, seconds)
 
     # Carrying out.
@@ -251,7 +219,7 @@ class Agent:
         self._written = state.host
         self._problems.pop("save", None)
 
-    def _answer(self, answer: Answer) -> None:
+    def _answer(self, answer: events.Answer) -> None:
         future = self._answers.get(answer.request)
         if future is not None and not future.done():
             future.set_result(answer)
@@ -278,30 +246,30 @@ class Agent:
             self._problems["task"] = repr(error)
             log.error("task_failed", error=repr(error))
 
-    async def _start(self, effect: StartContainer) -> None:
+    async def _start(self, effect: events.StartContainer) -> None:
         where = effect.uid, effect.container, effect.attempt
         try:
             started = await self.runtime.start(effect)
         except PostponedError as error:
-            self.tell(ContainerPostponed(*where, error.reason, str(error), self._now()))
+            self.tell(events.ContainerPostponed(*where, error.reason, str(error), self._now()))
             return
         except PeerError as error:
-            self.tell(ContainerExited(*where, CANNOT_START_CODE, self._now(), str(error)))
+            self.tell(events.ContainerExited(*where, CANNOT_START_CODE, self._now(), str(error)))
             return
-        self.tell(ContainerStarted(*where, started.pid, self._now(), started.id))
+        self.tell(events.ContainerStarted(*where, started.pid, self._now(), started.id))
 
-    async def _prestart(self, effect: PrestartDevices) -> None:
+    async def _prestart(self, effect: events.PrestartDevices) -> None:
         where = effect.uid, effect.container, effect.attempt
-        event: Event
+        event: events.Event
         try:
             for resource, ids in effect.devices:
                 await self.plugins.prestart(resource, ids)
-            event = DevicesPrestarted(*where, self._now())
+            event = events.DevicesPrestarted(*where, self._now())
         except PeerError as error:
-            event = ContainerExited(*where, CANNOT_START_CODE, self._now(), str(error))
+            event = events.ContainerExited(*where, CANNOT_START_CODE, self._now(), str(error))
         await self._events.put(event)
 
-    async def _ask_preference(self, effect: AskPreference) -> None:
+    async def _ask_preference(self, effect: events.AskPreference) -> None:
         asked, event = effect.preference, effect.event
         try:
             ids = await self.plugins.preferred(
@@ -313,15 +281,15 @@ class Agent:
         preferences = {**event.preferences, asked: tuple(ids)}
         await self._events.put(replace(event, preferences=preferences))
 
-    async def _allocate(self, effect: AllocateDevices) -> None:
+    async def _allocate(self, effect: events.AllocateDevices) -> None:
         where = effect.uid, effect.container, effect.resource
-        event: Event
+        event: events.Event
         start = time.perf_counter()
         try:
             answer = await self.plugins.allocate(effect.resource, effect.ids)
-            event = DevicesAllocated(*where, answer, self._now())
+            event = events.DevicesAllocated(*where, answer, self._now())
         except PeerError as error:
-            event = DevicesRefused(*where, str(error), self._now())
+            event = events.DevicesRefused(*where, str(error), self._now())
         self.on_allocated(effect.resource, time.perf_counter() - start)
         await self._events.put(event)
 
@@ -332,13 +300,13 @@ class Agent:
         except Exception:
             log.exception("not_explained", pod=case.pod.name)
             return
-        await self._events.put(RefusalExplained(case.pod.uid, found))
+        await self._events.put(events.RefusalExplained(case.pod.uid, found))
 
-    async def _repair(self, effect: RepairDrift) -> None:
+    async def _repair(self, effect: events.RepairDrift) -> None:
         with self._noting_refusals("repair"):
             found = await self.runtime.repair_drift(effect.pins)
             if found:
-                await self._events.put(DriftRepaired(tuple(found)))
+                await self._events.put(events.DriftRepaired(tuple(found)))
 
     # Time.
 
@@ -346,13 +314,13 @@ class Agent:
         """Lets time pass for what waits."""
         while True:
             await asyncio.sleep(seconds)
-            self.tell(Tick(self._now()))
+            self.tell(events.Tick(self._now()))
 
     async def reconcile(self, seconds: float) -> None:
         """Has drift repaired, again and again."""
         while True:
             await asyncio.sleep(seconds)
-            self.tell(RepairDue())
+            self.tell(events.RepairDue())
 
     async def close(self) -> None:
         """Ends what runs beside the loop. Containers go on."""
@@ -366,5 +334,5 @@ class _NotSavedError(Exception):
     """The state could not be written: nothing of what follows from it may be done."""
 
 
-def _is_decision(effect: Effect) -> bool:
-    return isinstance(effect, Publish) and isinstance(effect.note, PodAdmitted | PodRejected)
+def _is_decision(effect: events.Effect) -> bool:
+    return isinstance(effect, events.Publish) and isinstance(effect.note, PodAdmitted | PodRejected)

@@ -70,8 +70,6 @@ class DevicesGone:
 
 @dataclass(frozen=True, slots=True)
 class DevicesAllocated:
-    """A plugin prepared devices for a container."""
-
     uid: str
     container: str
     resource: str
@@ -152,8 +150,6 @@ class RepairDue:
 
 @dataclass(frozen=True, slots=True)
 class DriftRepaired:
-    """What was not as it should be, one line each."""
-
     found: tuple[str, ...]
 
 
@@ -171,8 +167,6 @@ class SourcesReady:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time has passed."""
-
     now: float
 
 

@@ -10,14 +10,7 @@ from typing import Final
 
 import structlog
 
-from numalign.apps.agent.notes import (
-    EventsLost,
-    Note,
-    PodAdmitted,
-    PodRejected,
-    RefusalExplained,
-    values_of,
-)
+from numalign.apps.agent import notes
 from numalign.core.errors import PeerError
 
 RECENT_MAX: Final = 200
@@ -32,9 +25,9 @@ class Decision:
     """A remembered decision; ``explained`` follows a refusal as soon as it is known."""
 
     time: float
-    note: PodAdmitted | PodRejected
+    note: notes.PodAdmitted | notes.PodRejected
     seconds: float
-    explained: RefusalExplained | None = None
+    explained: notes.RefusalExplained | None = None
 
 
 class Journal:
@@ -51,8 +44,8 @@ class Journal:
         self._write_log = write_log
         self._notes_max = notes_max  # that one subscriber may be behind
         self._recent: deque[Decision] = deque(maxlen=RECENT_MAX)
-        self._subscribers: dict[asyncio.Queue[Note], int] = {}  # with how many notes it lost
-        self.on_note: Callable[[Note, float], None] = lambda _note, _seconds: None
+        self._subscribers: dict[asyncio.Queue[notes.Note], int] = {}  # with how many notes it lost
+        self.on_note: Callable[[notes.Note, float], None] = lambda _note, _seconds: None
 
     @property
     def recent(self) -> Sequence[Decision]:
@@ -64,17 +57,17 @@ class Journal:
         """How many follow the stream of events."""
         return len(self._subscribers)
 
-    def publish(self, note: Note, seconds: float = 0.0) -> None:
+    def publish(self, note: notes.Note, seconds: float = 0.0) -> None:
         """Tells everybody; ``seconds`` is how long a decision took."""
         match note:
-            case PodAdmitted() | PodRejected():
-                self._write_log(note.NAME, **values_of(note), seconds=seconds)
+            case notes.PodAdmitted() | notes.PodRejected():
+                self._write_log(note.NAME, **notes.values_of(note), seconds=seconds)
                 self._recent.append(Decision(self._now(), note, seconds))
-            case RefusalExplained():
-                self._write_log(note.NAME, **values_of(note))
+            case notes.RefusalExplained():
+                self._write_log(note.NAME, **notes.values_of(note))
                 self._keep_explanation(note)
             case _:
-                self._write_log(note.NAME, **values_of(note))
+                self._write_log(note.NAME, **notes.values_of(note))
         self.on_note(note, seconds)
         for queue in list(self._subscribers):
             if queue.full():
@@ -82,18 +75,18 @@ class Journal:
                 self._subscribers[queue] += 1
             queue.put_nowait(note)
 
-    def _keep_explanation(self, note: RefusalExplained) -> None:
+    def _keep_explanation(self, note: notes.RefusalExplained) -> None:
         for number in reversed(range(len(self._recent))):
             decision = self._recent[number]
             if decision.note.pod.uid == note.pod.uid and decision.explained is None:
                 self._recent[number] = replace(decision, explained=note)
                 return
 
-    async def subscribe(self) -> AsyncIterator[Note]:
+    async def subscribe(self) -> AsyncIterator[notes.Note]:
         """Everything that happens from now on; a slow reader loses the oldest, and is told."""
         if len(self._subscribers) >= SUBSCRIBERS_MAX:
             raise PeerError(f"{SUBSCRIBERS_MAX} readers of events are already there", retry=True)
-        queue: asyncio.Queue[Note] = asyncio.Queue(self._notes_max)
+        queue: asyncio.Queue[notes.Note] = asyncio.Queue(self._notes_max)
         self._subscribers[queue] = 0
         try:
             while True:
@@ -101,7 +94,7 @@ class Journal:
                 lost = self._subscribers[queue]
                 if lost:
                     self._subscribers[queue] = 0
-                    yield EventsLost(lost)
+                    yield notes.EventsLost(lost)
                 yield note
         finally:
             self._subscribers.pop(queue, None)

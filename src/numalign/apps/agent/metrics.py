@@ -160,8 +160,6 @@ class _Histogram:
 
 
 class AgentMetrics:
-    """Counts what an agent does."""
-
     def __init__(self, setup: AgentSetup) -> None:
         self._setup = setup
         self._counts: dict[str, Counter[tuple[str, ...]]] = {}
@@ -332,7 +330,6 @@ class AgentMetrics:
     # What is shown.
 
     def text(self, state: AgentState) -> bytes:
-        """All metrics in Prometheus' text format."""
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_Shown([*self._counters(), *self._histograms(), *self._gauges(state)]))
         shown = generate_latest(registry)

@@ -30,8 +30,6 @@ TERMINAL: Final = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 
 
 class RunState(StrEnum):
-    """How far a container is."""
-
     WAITING = "waiting"
     STARTING = "starting"  # the runtime was told; shown as waiting
     RUNNING = "running"
@@ -40,8 +38,6 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ContainerStatus:
-    """How one container fares."""
-
     state: RunState = RunState.WAITING
     reason: str = ""
     message: str = ""
@@ -121,8 +117,6 @@ def waiting(pod: AgentPod, resources: Sequence[str]) -> AgentPod:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSource:
-    """Where the devices of a resource come from."""
-
     is_plugin: bool  # else declared in the configuration
     has_preferred: bool = False
     needs_prestart: bool = False
@@ -130,8 +124,6 @@ class DeviceSource:
 
 @dataclass(frozen=True, slots=True)
 class AgentState:
-    """Everything that the agent remembers."""
-
     host: HostState
     pods: Mapping[str, AgentPod] = field(default_factory=dict)  # by uid, oldest first
     sources: Mapping[str, DeviceSource] = field(default_factory=dict)  # by resource

@@ -7,76 +7,77 @@ others, and *free* are those of the pool that could still be given away.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from numalign.apps.agent import answers
 from numalign.apps.agent.model import AgentSetup, AgentState, sits_on
 from numalign.core.kubelet.devices.devices import DeviceResource
 from numalign.core.kubelet.host import Host
-from numalign.core.kubelet.state import CpuState, MemoryState
+from numalign.core.kubelet.state import CpuState, MemoryState, MemoryTable
 from numalign.core.machine.machine import Machine, NumaNode
 from numalign.core.values.quantity import Quantity
 from numalign.core.values.sets import format_list
 from numalign.core.what_if import largest_fit
+from numalign.wire.memory_block import memory_blocks
 
-View = dict[str, Any]
 Amounts = Mapping[str, int]
 
 
-def node_view(setup: AgentSetup, state: AgentState, machine: Machine) -> View:
+def node_view(setup: AgentSetup, state: AgentState, machine: Machine) -> answers.Node:
     """Everything about the host, ready for JSON."""
     totals, used = _totals(setup, state), largest_fit.used(setup.host, state.host)
     left = largest_fit.left(setup.host, state.host, setup.totals)
-    return {
-        "machine": _machine(machine),
-        "settings": _settings(setup.host),
-        "reserved": _reserved(setup.host, state.host.memory),
-        "sharedPool": _shared_pool(setup.host, state.host.cpu),
-        "allocatable": _quantities(totals),
-        "requested": _quantities(used),
-        "nodes": [_node(setup, state, node, machine) for node in machine.nodes],
-        "devices": [device for r in sorted(_known(state)) for device in _devices(state, r)],
-        "largest": [_largest(setup, state, node.id, left) for node in machine.nodes],
-    }
+    pool = _pool(setup.host, state.host.cpu)
+    return answers.Node(
+        machine=_machine(machine),
+        settings=_settings(setup.host),
+        reserved=_reserved(setup.host, state.host.memory),
+        shared_pool=answers.SharedPool(format_list(pool), pool.bit_count()),
+        allocatable=_quantities(totals),
+        requested=_quantities(used),
+        nodes=[_node(setup, state, node, machine) for node in machine.nodes],
+        devices=[device for r in sorted(_known(state)) for device in _devices(state, r)],
+        largest=[_largest(setup, state, node.id, left) for node in machine.nodes],
+    )
 
 
-def _machine(machine: Machine) -> View:
-    return {
-        "name": machine.name,
-        "sockets": len(machine.sockets),
-        "cores": len(machine.cores),
-        "cpus": str(machine.online),
-        "cpuCount": len(machine.online),
-        "offline": str(machine.offline),
-        "numaNodes": str(machine.node_set),
-        "memoryBytes": machine.memory_bytes,
-        "notes": list(machine.notes),
-    }
+def _machine(machine: Machine) -> answers.MachineFacts:
+    return answers.MachineFacts(
+        name=machine.name,
+        sockets=len(machine.sockets),
+        cores=len(machine.cores),
+        cpus=str(machine.online),
+        cpu_count=len(machine.online),
+        offline=str(machine.offline),
+        numa_nodes=str(machine.node_set),
+        memory_bytes=machine.memory_bytes,
+        notes=list(machine.notes),
+    )
 
 
-def _settings(host: Host) -> View:
+def _settings(host: Host) -> answers.SettingsInForce:
     settings = host.settings
-    return {
-        "version": settings.version.value,
-        "topologyManagerPolicy": settings.topology_policy,
-        "topologyManagerScope": settings.topology_scope,
-        "topologyManagerPolicyOptions": dict(settings.topology_options),
-        "cpuManagerPolicy": settings.cpu_policy,
-        "cpuManagerPolicyOptions": dict(settings.cpu_options),
-        "memoryManagerPolicy": settings.memory_policy,
-    }
+    return answers.SettingsInForce(
+        version=settings.version.value,
+        topology_manager_policy=settings.topology_policy,
+        topology_manager_scope=settings.topology_scope,
+        topology_manager_policy_options=dict(settings.topology_options),
+        cpu_manager_policy=settings.cpu_policy,
+        cpu_manager_policy_options=dict(settings.cpu_options),
+        memory_manager_policy=settings.memory_policy,
+    )
 
 
-def _reserved(host: Host, memory: MemoryState) -> View:
-    return {
-        "cpus": format_list(0 if host.cpu is None else host.cpu.reserved),
-        "memory": [
-            {"node": node, "type": name, "sizeBytes": table.system_reserved}
+def _reserved(host: Host, memory: MemoryState) -> answers.Reserved:
+    return answers.Reserved(
+        format_list(0 if host.cpu is None else host.cpu.reserved),
+        [
+            answers.ReservedOnNode(node, name, table.system_reserved)
             for node, found in memory.machine.items()
             for name, table in found.tables.items()
             if table.system_reserved
         ],
-        "total": {k: str(v) for k, v in host.settings.node_allocatable_reservation.items()},
-    }
+        {k: str(v) for k, v in host.settings.node_allocatable_reservation.items()},
+    )
 
 
 def _pool(host: Host, cpu: CpuState) -> int:
@@ -87,11 +88,6 @@ def _pool(host: Host, cpu: CpuState) -> int:
 def _free(host: Host, cpu: CpuState) -> int:
     """The CPUs that could be given to a container for itself."""
     return 0 if host.cpu is None else cpu.shared & ~host.cpu.reserved
-
-
-def _shared_pool(host: Host, cpu: CpuState) -> View:
-    pool = _pool(host, cpu)
-    return {"cpus": format_list(pool), "count": pool.bit_count()}
 
 
 # Totals.
@@ -115,7 +111,9 @@ def _quantity(name: str, amount: int) -> Quantity:
 # One NUMA node.
 
 
-def _node(setup: AgentSetup, state: AgentState, node: NumaNode, machine: Machine) -> View:
+def _node(
+    setup: AgentSetup, state: AgentState, node: NumaNode, machine: Machine
+) -> answers.NumaNode:
     host, cpu = setup.host, state.host.cpu
     own = node.cpus.mask & host.cpu_topology.all
     exclusive = 0
@@ -126,40 +124,26 @@ def _node(setup: AgentSetup, state: AgentState, node: NumaNode, machine: Machine
         exclusive |= mask
     reserved = 0 if host.cpu is None else host.cpu.reserved
     memory = state.host.memory.machine.get(node.id)
-    return {
-        "id": node.id,
-        "distances": None if node.distances is None else list(node.distances),
-        "cpus": {
-            "all": format_list(own),
-            "exclusive": format_list(own & exclusive),
-            "shared": format_list(own & _pool(host, cpu)),
-            "free": format_list(own & _free(host, cpu)),
-            "reserved": format_list(own & reserved),
-        },
-        "cores": [
-            format_list(core.mask & own) for core in machine.cores.values() if core.mask & own
-        ],
-        "memory": [] if memory is None else _memory(memory.tables),
-        "memoryGroup": [node.id] if memory is None else list(memory.cells),
-        "occupants": _occupants(setup, state, node.id, own),
-    }
+    by_use = (own, own & exclusive, own & _pool(host, cpu), own & _free(host, cpu), own & reserved)
+    return answers.NumaNode(
+        id=node.id,
+        distances=None if node.distances is None else list(node.distances),
+        cpus=answers.CpusOfNode(*map(format_list, by_use)),
+        cores=[format_list(core.mask & own) for core in machine.cores.values() if core.mask & own],
+        memory=[] if memory is None else _memory(memory.tables),
+        memory_group=[node.id] if memory is None else list(memory.cells),
+        occupants=_occupants(setup, state, node.id, own),
+    )
 
 
-def _memory(tables: Mapping[str, Any]) -> list[View]:
+def _memory(tables: Mapping[str, MemoryTable]) -> list[answers.MemoryOfNode]:
     return [
-        {
-            "type": name,
-            "totalBytes": table.total,
-            "systemReservedBytes": table.system_reserved,
-            "usedBytes": table.reserved,
-            "freeBytes": table.free,
-        }
+        answers.MemoryOfNode(name, table.total, table.system_reserved, table.reserved, table.free)
         for name, table in tables.items()
     ]
 
 
-def _occupants(setup: AgentSetup, state: AgentState, node: int, own: int) -> list[View]:
-    """The containers that have something on a node."""
+def _occupants(setup: AgentSetup, state: AgentState, node: int, own: int) -> list[answers.Occupant]:
     found = []
     for uid in state.host.pods:
         known = state.pods.get(uid)
@@ -172,18 +156,15 @@ def _occupants(setup: AgentSetup, state: AgentState, node: int, own: int) -> lis
             memory = [b for b in blocks.get(container.name, ()) if node in b.nodes]
             if cpus or memory:
                 found.append(
-                    {
-                        "namespace": known.pod.namespace,
-                        "pod": known.pod.name,
-                        "uid": uid,
-                        "container": container.name,
-                        "cpus": format_list(cpus),
-                        "exclusive": container.name in entries,
-                        "memory": [
-                            {"type": b.type, "sizeBytes": b.size, "nodes": list(b.nodes)}
-                            for b in memory
-                        ],
-                    }
+                    answers.Occupant(
+                        known.pod.namespace,
+                        known.pod.name,
+                        uid,
+                        container.name,
+                        format_list(cpus),
+                        container.name in entries,
+                        memory_blocks(memory),
+                    )
                 )
     return found
 
@@ -195,29 +176,24 @@ def _known(state: AgentState) -> Mapping[str, DeviceResource]:
     return state.host.devices.resources
 
 
-def _devices(state: AgentState, resource: str) -> list[View]:
-    """Every device of a resource, with who has it."""
+def _devices(state: AgentState, resource: str) -> list[answers.Device]:
     found = _known(state)[resource]
-    holders: dict[str, View] = {}
+    holders: dict[str, answers.Holder] = {}
     for uid, containers in state.host.devices.entries.items():
         known = state.pods.get(uid)
+        namespace, pod = (known.pod.namespace, known.pod.name) if known else ("", "")
         for name, resources in containers.items():
             if resource in resources:
-                who = {
-                    "namespace": known.pod.namespace if known else "",
-                    "pod": known.pod.name if known else "",
-                    "uid": uid,
-                    "container": name,
-                }
+                who = answers.Holder(namespace, pod, uid, name)
                 holders |= dict.fromkeys(resources[resource].ids, who)
     return [
-        {
-            "resource": resource,
-            "id": device,
-            "nodes": list(found.nodes_of.get(device, ())),
-            "healthy": bool(found.healthy >> number & 1),
-            "holder": holders.get(device),
-        }
+        answers.Device(
+            resource=resource,
+            id=device,
+            nodes=list(found.nodes_of.get(device, ())),
+            healthy=bool(found.healthy >> number & 1),
+            holder=holders.get(device),
+        )
         for number, device in enumerate(found.ids)
     ]
 
@@ -225,12 +201,7 @@ def _devices(state: AgentState, resource: str) -> list[View]:
 # What would still fit.
 
 
-def _largest(setup: AgentSetup, state: AgentState, node: int, left: Amounts) -> View:
+def _largest(setup: AgentSetup, state: AgentState, node: int, left: Amounts) -> answers.Shape:
     """The largest container with CPUs and memory of its own that this node alone can hold."""
     shape = largest_fit.room(setup.host, state.host, 1 << node, left)
-    return {
-        "node": node,
-        "cpus": shape.cpus,
-        "memory": dict(shape.memory),
-        "devices": dict(shape.devices),
-    }
+    return answers.Shape(node, shape.cpus, dict(shape.memory), dict(shape.devices))

@@ -15,8 +15,6 @@ from numalign.core.pod import Pod
 
 @dataclass(frozen=True, slots=True)
 class PodAdmitted:
-    """A pod was admitted."""
-
     NAME: ClassVar = "pod_admitted"
     pod: Pod
     trace: Trace
@@ -72,8 +70,6 @@ class PodDeleted:
 
 @dataclass(frozen=True, slots=True)
 class ContainerStarted:
-    """A container has a process."""
-
     NAME: ClassVar = "container_started"
     pod: Pod
     container: str

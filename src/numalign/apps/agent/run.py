@@ -24,18 +24,9 @@ from numalign.adapters.local.manifests import ManifestDirectory
 from numalign.adapters.local.state_files import StateDirectory
 from numalign.adapters.processes.runtime import Exited, ProcessRuntime
 from numalign.adapters.sources import discovery
-from numalign.apps.agent import saved
+from numalign.apps.agent import events, saved
 from numalign.apps.agent.config import PODS_MAX, AgentConfig, load
 from numalign.apps.agent.driver import Agent
-from numalign.apps.agent.events import (
-    ContainerExited,
-    DevicesGone,
-    DevicesReported,
-    Effect,
-    PodDeleted,
-    PodSubmitted,
-    SourcesReady,
-)
 from numalign.apps.agent.model import AgentPod, AgentSetup, DeviceKey
 from numalign.apps.agent.runtimes import processes
 from numalign.apps.agent.runtimes.containers import Containers, connected
@@ -46,16 +37,9 @@ from numalign.core.errors import ConfigError, CorruptCheckpointError, PeerError,
 from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet.admission import node_fit
 from numalign.core.kubelet.cgroup_limits import QuotaRule
+from numalign.core.kubelet.devices import plugin_events
 from numalign.core.kubelet.devices.devices import Held, SavedDevices
 from numalign.core.kubelet.devices.plugin_answer import Allocation
-from numalign.core.kubelet.devices.plugin_events import (
-    PluginEvent,
-    PluginForgotten,
-    PluginGone,
-    PluginRegistered,
-    PluginReported,
-    RegistrationRefused,
-)
 from numalign.core.kubelet.memory.static import changed_amounts
 from numalign.core.kubelet.state import CpuState, MemoryState
 from numalign.core.machine.kubelet_view import machine_info
@@ -99,7 +83,7 @@ class Parts:
     watcher: PluginWatcher
     pod_resources: PodResources
     manifests: ManifestDirectory | None
-    first: list[Effect]
+    first: list[events.Effect]
     notes: tuple[str, ...] = ()
 
 
@@ -158,7 +142,7 @@ async def assemble(options: Options, now: Callable[[], float] = time.time) -> Pa
             bridge.forget_pod(uid)  # nobody asks for it any more
     agent: Agent
 
-    def told(event: PluginEvent) -> None:
+    def told(event: plugin_events.PluginEvent) -> None:
         _plugin_event(agent, event, now())
 
     plugins = DevicePlugins(options.state_dir / device_checkpoint.FOLDER, told)
@@ -189,7 +173,7 @@ async def assemble(options: Options, now: Callable[[], float] = time.time) -> Pa
 def _note_end(agent: Agent, uid: str, container: str, code: int, now: float) -> None:
     if (known := agent.state.pods.get(uid)) is not None:
         attempt = known.containers[container].restarts
-        agent.tell(ContainerExited(uid, container, attempt, code, now))
+        agent.tell(events.ContainerExited(uid, container, attempt, code, now))
 
 
 def _ended_run(found: Exited) -> Ended:
@@ -292,11 +276,11 @@ def _answers(containers: Mapping[str, Mapping[str, Held]]) -> dict[DeviceKey, Al
     return answers
 
 
-def _plugin_event(agent: Agent, event: PluginEvent, now: float) -> None:
+def _plugin_event(agent: Agent, event: plugin_events.PluginEvent, now: float) -> None:
     match event:
-        case PluginReported(resource, found, has_preferred, prestart):
+        case plugin_events.PluginReported(resource, found, has_preferred, prestart):
             agent.tell(
-                DevicesReported(
+                events.DevicesReported(
                     resource,
                     found,
                     now,
@@ -304,9 +288,9 @@ def _plugin_event(agent: Agent, event: PluginEvent, now: float) -> None:
                     needs_prestart=prestart,
                 )
             )
-        case PluginGone(resource) | PluginForgotten(resource):
-            agent.tell(DevicesGone(resource, now))
-        case PluginRegistered(resource) | RegistrationRefused(resource):
+        case plugin_events.PluginGone(resource) | plugin_events.PluginForgotten(resource):
+            agent.tell(events.DevicesGone(resource, now))
+        case plugin_events.PluginRegistered(resource) | plugin_events.RegistrationRefused(resource):
             agent.on_registered(resource)
             log.info("device_plugin", what=str(event))
         case _:
@@ -376,7 +360,7 @@ async def _stop(parts: Parts, tasks: list[asyncio.Task[Any]]) -> None:
 async def _follow_manifests(parts: Parts) -> None:
     """Follows the directory of manifests; once it was read, all sources have spoken."""
     agent = parts.agent
-    agent.tell(SourcesReady(time.time(), _read_manifests(parts)))
+    agent.tell(events.SourcesReady(time.time(), _read_manifests(parts)))
     while True:
         await asyncio.sleep(MANIFEST_SECONDS)
         _read_manifests(parts)
@@ -396,9 +380,9 @@ def _read_manifests(parts: Parts) -> frozenset[str] | None:
         log.warning("manifest_refused", error=fault)
     now = time.time()
     for uid in changes.gone:
-        agent.tell(PodDeleted(uid, now))
+        agent.tell(events.PodDeleted(uid, now))
     for manifest in changes.new:
-        agent.tell(PodSubmitted(manifest.uid, manifest.record, manifest.source, now))
+        agent.tell(events.PodSubmitted(manifest.uid, manifest.record, manifest.source, now))
     return frozenset(manifest.uid for manifest in changes.new)
 
 
@@ -410,7 +394,7 @@ async def _follow_exits(parts: Parts) -> None:
     async for ended in parts.runtime.exits():
         message = "out of memory" if ended.oom_killed else ended.message
         parts.agent.tell(
-            ContainerExited(
+            events.ContainerExited(
                 ended.pod_uid,
                 ended.container,
                 ended.attempt,

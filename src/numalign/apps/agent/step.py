@@ -14,127 +14,110 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from numalign.apps.agent import notes
-from numalign.apps.agent.events import (
-    Answer,
-    ContainerExited,
-    ContainerPostponed,
-    ContainerStarted,
-    DevicesAllocated,
-    DevicesGone,
-    DevicesPrestarted,
-    DevicesRefused,
-    DevicesReported,
-    DriftRepaired,
-    Effect,
-    Event,
-    PinHelpers,
-    PodDeleted,
-    PodSubmitted,
-    Publish,
-    Redeliver,
-    RefusalExplained,
-    RepairDrift,
-    RepairDue,
-    Save,
-    SetQosWeights,
-    SourcesReady,
-    Tick,
-)
+from numalign.apps.agent import events, notes
 from numalign.apps.agent.model import AgentSetup, AgentState
 from numalign.apps.agent.steps import admission, devices, lifecycle, placement
 from numalign.core.kubelet import state_checks
 
-Next = tuple[AgentState, list[Effect]]
+Next = tuple[AgentState, list[events.Effect]]
 
 
-def step(setup: AgentSetup, state: AgentState, *events: Event) -> Next:
+def step(setup: AgentSetup, state: AgentState, *happened: events.Event) -> Next:
     """What the agent becomes, and what must now be done, in that order."""
-    after, effects = state, list[Effect]()
-    for event in events:
+    after, effects = state, list[events.Effect]()
+    for event in happened:
         after, more = decide(setup, after, event)
         effects += more
     return settle(setup, state, after, effects)
 
 
 def settle(
-    setup: AgentSetup, before: AgentState | None, after: AgentState, effects: Sequence[Effect]
+    setup: AgentSetup,
+    before: AgentState | None,
+    after: AgentState,
+    effects: Sequence[events.Effect],
 ) -> Next:
     """Puts the effects of decisions in order: saved once and first, then moves, then the rest.
 
     Nothing is saved, and nothing is done, if the decisions have broken a conservation law.
     """
-    rest = [effect for effect in effects if not isinstance(effect, Save)]
+    rest = [effect for effect in effects if not isinstance(effect, events.Save)]
     is_saved = len(rest) < len(effects)
     if is_saved and (breach := next(state_checks.law_breaches(setup.host, after.host), "")):
         return _halt(before or after, breach, rest)
-    saves: list[Effect] = [Save(after)] if is_saved else []
+    saves: list[events.Effect] = [events.Save(after)] if is_saved else []
     moves = placement.moves(setup, before, after)
     return after, [*saves, *moves, *placement.placed(setup, after, rest)]
 
 
-def _halt(state: AgentState, breach: str, effects: Sequence[Effect]) -> Next:
+def _halt(state: AgentState, breach: str, effects: Sequence[events.Effect]) -> Next:
     """Keeps the last state that was right, and decides nothing more."""
     problem = (
         f"stopped deciding: {breach}. The state on disk is the last one that was right. Keep it "
         "for a bug report, and restart the agent; containers go on running."
     )
-    asked = [effect for effect in effects if isinstance(effect, Answer)]
+    asked = [effect for effect in effects if isinstance(effect, events.Answer)]
     answers = [replace(a, accepted=False, reason="AgentHalted", message=problem) for a in asked]
-    return replace(state, halted=problem), [*answers, Publish(notes.AgentHalted(problem))]
+    return replace(state, halted=problem), [*answers, events.Publish(notes.AgentHalted(problem))]
 
 
-def not_saved(setup: AgentSetup, events: Sequence[Event], error: str) -> list[Effect]:
+def not_saved(
+    setup: AgentSetup, happened: Sequence[events.Event], error: str
+) -> list[events.Effect]:
     """What to do about events whose outcome could not be saved, so that nothing was decided.
 
     Who waits is told; what merely happened is handed in again later.
     """
-    effects: list[Effect] = []
-    for event in events:
+    effects: list[events.Effect] = []
+    for event in happened:
         match event:
-            case PodSubmitted(uid=uid, request=int(request)) | PodDeleted(uid, _, int(request)):
+            case events.PodSubmitted(uid=uid, request=int(request)) | events.PodDeleted(
+                uid, _, int(request)
+            ):
                 effects.append(
-                    Answer(request, uid, accepted=False, reason="StateNotSaved", message=error)
+                    events.Answer(
+                        request, uid, accepted=False, reason="StateNotSaved", message=error
+                    )
                 )
             case _:
-                effects.append(Redeliver(event, setup.save_retry_seconds))
+                effects.append(events.Redeliver(event, setup.save_retry_seconds))
     return effects
 
 
-def decide(setup: AgentSetup, state: AgentState, event: Event) -> Next:  # noqa: PLR0912 - one table
+def decide(setup: AgentSetup, state: AgentState, event: events.Event) -> Next:  # noqa: PLR0912 - one table
     """What one event leads to; the effects are not in their final order yet (see ``settle``)."""
     if state.halted:
         return state, _answer_halted(state, event)
     match event:
-        case PodSubmitted():
+        case events.PodSubmitted():
             return admission.submitted(setup, state, event)
-        case PodDeleted(uid, _, request):
+        case events.PodDeleted(uid, _, request):
             return lifecycle.deleted(setup, state, uid, request)
-        case DevicesReported():
+        case events.DevicesReported():
             return devices.reported(setup, state, event)
-        case DevicesGone(resource, _):
+        case events.DevicesGone(resource, _):
             return devices.gone(state, resource)
-        case DevicesAllocated():
+        case events.DevicesAllocated():
             return devices.allocated(setup, state, event)
-        case DevicesRefused():
+        case events.DevicesRefused():
             return devices.refused(setup, state, event)
-        case DevicesPrestarted():
+        case events.DevicesPrestarted():
             return devices.prestarted(setup, state, event)
-        case ContainerStarted():
+        case events.ContainerStarted():
             return lifecycle.started(setup, state, event)
-        case ContainerExited():
+        case events.ContainerExited():
             return lifecycle.exited(setup, state, event)
-        case ContainerPostponed():
+        case events.ContainerPostponed():
             return lifecycle.postponed(setup, state, event)
-        case RefusalExplained():
+        case events.RefusalExplained():
             return admission.explained(state, event)
-        case RepairDue():
+        case events.RepairDue():
             return state, _repairs(setup, state)
-        case DriftRepaired(found):
-            return state, [Publish(notes.DriftRepaired(text)) for text in found]
-        case SourcesReady():
+        case events.DriftRepaired(found):
+            return state, [events.Publish(notes.DriftRepaired(text)) for text in found]
+        case events.SourcesReady():
             return lifecycle.sources_ready(setup, state, event)
-        case Tick(now):
+        case events.Tick(now):
             state, effects = admission.retry_deferred(setup, state, now)
             state, more = lifecycle.start_all_due(setup, state, now)
             return state, effects + more
@@ -142,21 +125,25 @@ def decide(setup: AgentSetup, state: AgentState, event: Event) -> Next:  # noqa:
             assert_never(event)
 
 
-def _repairs(setup: AgentSetup, state: AgentState) -> list[Effect]:
+def _repairs(setup: AgentSetup, state: AgentState) -> list[events.Effect]:
     """Everything that somebody may have changed behind our back, or that was refused before."""
     helpers = placement.helper_cpus(setup, state)
     return [
-        *([PinHelpers(helpers)] if helpers else []),
-        SetQosWeights(placement.qos_weights(setup, state)),
-        RepairDrift(placement.running_pins(setup, state)),
+        *([events.PinHelpers(helpers)] if helpers else []),
+        events.SetQosWeights(placement.qos_weights(setup, state)),
+        events.RepairDrift(placement.running_pins(setup, state)),
     ]
 
 
-def _answer_halted(state: AgentState, event: Event) -> list[Effect]:
+def _answer_halted(state: AgentState, event: events.Event) -> list[events.Effect]:
     match event:
-        case PodSubmitted(uid=uid, request=int(request)) | PodDeleted(uid, _, int(request)):
+        case events.PodSubmitted(uid=uid, request=int(request)) | events.PodDeleted(
+            uid, _, int(request)
+        ):
             return [
-                Answer(request, uid, accepted=False, reason="AgentHalted", message=state.halted)
+                events.Answer(
+                    request, uid, accepted=False, reason="AgentHalted", message=state.halted
+                )
             ]
         case _:
             return []

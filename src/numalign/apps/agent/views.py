@@ -12,6 +12,16 @@ from typing import Any
 
 import msgspec
 
+from numalign.apps.agent import answers
+from numalign.apps.agent.answers import (
+    Condition,
+    PlacedContainer,
+    Placement,
+    Pod,
+    PodList,
+    PodMetadata,
+    PodStatus,
+)
 from numalign.apps.agent.journal import Decision
 from numalign.apps.agent.model import (
     AgentPod,
@@ -24,12 +34,12 @@ from numalign.apps.agent.model import (
 )
 from numalign.apps.agent.notes import values_of
 from numalign.core.kubelet.devices.plugin_answer import parts_for_containers
-from numalign.core.kubelet.state import Block
 from numalign.core.pod import Container, qos_class
 from numalign.core.values.sets import format_list
 from numalign.core.views import explanation as explain_view
 from numalign.core.views.trace import as_data as trace_data
 from numalign.core.views.trace import hint_data
+from numalign.wire.memory_block import memory_blocks
 from numalign.wire.pods.records import ContainerRecord
 
 View = dict[str, Any]
@@ -37,24 +47,23 @@ View = dict[str, Any]
 
 def pod_list(
     setup: AgentSetup, state: AgentState, uids: Iterable[str] | None = None, *, env: bool = True
-) -> View:
-    """A v1.PodList of all pods, or of these."""
+) -> PodList:
     chosen = state.pods if uids is None else [uid for uid in uids if uid in state.pods]
     items = [pod_view(setup, state, uid, env=env) for uid in chosen]
-    return {"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": items}
+    return PodList("v1", "PodList", {}, items)
 
 
-def pod_view(setup: AgentSetup, state: AgentState, uid: str, *, env: bool = True) -> View:
+def pod_view(setup: AgentSetup, state: AgentState, uid: str, *, env: bool = True) -> Pod:
     """A v1.Pod. Without ``env`` the values of environment variables are left out."""
     known = state.pods[uid]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": _metadata(known),
-        "spec": spec_view(known, env=env),
-        "status": status_view(setup, known),
-        "numalign": placement_view(setup, state, uid),
-    }
+    return Pod(
+        api_version="v1",
+        kind="Pod",
+        metadata=_metadata(known),
+        spec=spec_view(known, env=env),
+        status=status_view(setup, known),
+        numalign=placement_view(setup, state, uid),
+    )
 
 
 def time_text(seconds: float | None) -> str | None:
@@ -68,16 +77,10 @@ def _without_nothing(**members: object) -> View:
     return {name: value for name, value in members.items() if value is not None and value != ""}
 
 
-def _metadata(known: AgentPod) -> View:
-    given = known.record.metadata
-    return _without_nothing(
-        name=known.pod.name,
-        namespace=known.pod.namespace,
-        uid=known.pod.uid,
-        labels=given.labels,
-        annotations=given.annotations,
-        creationTimestamp=time_text(known.created_at),
-    )
+def _metadata(known: AgentPod) -> PodMetadata:
+    given, pod = known.record.metadata, known.pod
+    created = time_text(known.created_at)
+    return PodMetadata(pod.name, pod.namespace, pod.uid, created, given.labels, given.annotations)
 
 
 def spec_view(known: AgentPod, *, env: bool) -> View:
@@ -99,26 +102,25 @@ def _hide_values(views: list[View] | None, records: list[ContainerRecord] | None
 # v1.PodStatus.
 
 
-def status_view(setup: AgentSetup, known: AgentPod) -> View:
-    """A v1.PodStatus."""
-    found = _without_nothing(
-        phase=known.phase.value,
-        reason=known.reason,
-        message=known.message,
-        qosClass=qos_class(known.pod, setup.host.settings).value,
-        startTime=time_text(known.created_at),
+def status_view(setup: AgentSetup, known: AgentPod) -> PodStatus:
+    found = PodStatus(
+        known.phase.value,
+        qos_class(known.pod, setup.host.settings).value,
+        time_text(known.created_at),
+        known.reason,
+        known.message,
     )
     if was_refused(known):
         return found  # the kubelet says nothing of containers that were never made
-    found["conditions"] = _conditions(known)
-    records = known.record.spec
-    for key, containers, given in (
-        ("initContainerStatuses", known.pod.init_containers, records.initContainers),
-        ("containerStatuses", known.pod.containers, records.containers),
-    ):
-        if containers:
-            images = {record.name: record.image for record in given or ()}
-            found[key] = [_container_view(known, c, images.get(c.name, "")) for c in containers]
+    found.conditions = _conditions(known)
+    spec = known.record.spec
+    records = (*(spec.initContainers or ()), *(spec.containers or ()))
+    images = {record.name: record.image for record in records}
+    inits, apps = (
+        [_container_view(known, c, images.get(c.name, "")) for c in containers] or None
+        for containers in (known.pod.init_containers, known.pod.containers)
+    )
+    found.init_container_statuses, found.container_statuses = inits, apps
     return found
 
 
@@ -131,7 +133,7 @@ def was_refused(known: AgentPod) -> bool:
     )
 
 
-def _conditions(known: AgentPod) -> list[View]:
+def _conditions(known: AgentPod) -> list[Condition]:
     initialized = known.phase is Phase.SUCCEEDED or all(
         _has_done_its_part(container, known.containers[container.name])
         for container in known.pod.init_containers
@@ -143,7 +145,7 @@ def _conditions(known: AgentPod) -> list[View]:
     )
     created = time_text(known.created_at)
     return [
-        {"type": "PodScheduled", "status": "True", "lastTransitionTime": created},
+        Condition("PodScheduled", "True", last_transition_time=created),
         _condition("Initialized", initialized, "ContainersNotInitialized"),
         _condition("ContainersReady", ready, _unready_reason(known)),
         _condition("Ready", ready, _unready_reason(known)),
@@ -156,10 +158,8 @@ def _unready_reason(known: AgentPod) -> str:
     return "PodFailed" if known.phase is Phase.FAILED else "ContainersNotReady"
 
 
-def _condition(name: str, holds: bool, reason: str) -> View:  # noqa: FBT001 - a fact in a row
-    if holds:
-        return {"type": name, "status": "True"}
-    return {"type": name, "status": "False", "reason": reason}
+def _condition(name: str, holds: bool, reason: str) -> Condition:  # noqa: FBT001 - a fact in a row
+    return Condition(name, "True") if holds else Condition(name, "False", reason)
 
 
 def _has_done_its_part(container: Container, status: ContainerStatus) -> bool:
@@ -168,27 +168,22 @@ def _has_done_its_part(container: Container, status: ContainerStatus) -> bool:
     return status.state is RunState.EXITED and status.exit_code == 0
 
 
-def _container_view(known: AgentPod, container: Container, image: str) -> View:
+def _container_view(known: AgentPod, container: Container, image: str) -> answers.ContainerStatus:
     status = known.containers[container.name]
     is_running = status.state is RunState.RUNNING
     is_done = container.is_regular_init and _has_done_its_part(container, status)
-    found: View = {
-        "name": container.name,
-        "image": image,
-        "imageID": "",
-        "ready": is_running or is_done,
-        "started": is_running,
-        "restartCount": status.restarts,
-        "state": _run_view(known, container.name, status),
-    }
+    state = _run_view(known, container.name, status)
+    found = answers.ContainerStatus(
+        container.name, image, "", is_running or is_done, is_running, status.restarts, state
+    )
     if status.state is not RunState.EXITED and status.exit_code is not None:
         last = _ended_view(known, container.name, status, status.restarts - 1)
         if is_running:  # the times are those of the run that goes on
             last = {key: last[key] for key in last if not key.endswith("At")}
-        found["lastState"] = {"terminated": last}
+        found.last_state = {"terminated": last}
     attempt = _last_attempt(status)
     if attempt is not None:
-        found["containerID"] = status.id or _process_id(known, container.name, attempt)
+        found.container_id = status.id or _process_id(known, container.name, attempt)
     return found
 
 
@@ -239,24 +234,19 @@ def _ended_id(known: AgentPod, name: str, status: ContainerStatus, attempt: int)
 # Where it sits.
 
 
-def placement_view(setup: AgentSetup, state: AgentState, uid: str) -> View:
+def placement_view(setup: AgentSetup, state: AgentState, uid: str) -> Placement:
     """What a pod holds, by container; nothing for one that has ended or was refused."""
     known = state.pods[uid]
-    found: View = {
-        "source": known.source,
-        "deleting": known.deleting,
-        "awaitedDevices": sorted(resource for _, resource in known.awaited),
-        "notes": notes_of(setup, known),
-        "containers": {},
-    }
+    awaited = sorted(resource for _, resource in known.awaited)
+    found = Placement(known.source, known.deleting, awaited, notes_of(setup, known), {})
     if uid not in state.host.pods:
         return found
     pod_cpus = state.host.cpu.pod_sets.get(uid)
     if pod_cpus is not None:
-        found["podCpus"] = format_list(pod_cpus)
+        found.pod_cpus = format_list(pod_cpus)
     if uid in state.host.memory.pod_blocks:
-        found["podMemory"] = blocks_view(state.host.memory.pod_blocks[uid])
-    found["containers"] = {
+        found.pod_memory = memory_blocks(state.host.memory.pod_blocks[uid])
+    found.containers = {
         container.name: _placed_view(setup, state, uid, container)
         for container in known.pod.in_order
     }
@@ -283,24 +273,21 @@ def notes_of(setup: AgentSetup, known: AgentPod) -> list[str]:
     return found
 
 
-def _placed_view(setup: AgentSetup, state: AgentState, uid: str, container: Container) -> View:
+def _placed_view(
+    setup: AgentSetup, state: AgentState, uid: str, container: Container
+) -> PlacedContainer:
     name = container.name
     host = state.host
     hint = host.hints.get(uid, {}).get(name)
     held = host.devices.entries.get(uid, {}).get(name, {})
-    return {
-        "cpus": format_list(sits_on(setup, state, uid, container)),
-        "exclusive": name in host.cpu.entries.get(uid, {}),
-        "memory": blocks_view(host.memory.entries.get(uid, {}).get(name, ())),
-        "devices": {resource: list(found.ids) for resource, found in sorted(held.items())},
-        "hint": None if hint is None else hint_data(hint),
-        "pid": state.pods[uid].containers[name].pid,
-    }
-
-
-def blocks_view(blocks: Iterable[Block]) -> list[View]:
-    """Memory that was given: its kind, the NUMA nodes together, and the bytes."""
-    return [{"type": b.type, "nodes": list(b.nodes), "sizeBytes": b.size} for b in blocks]
+    return PlacedContainer(
+        format_list(sits_on(setup, state, uid, container)),
+        name in host.cpu.entries.get(uid, {}),
+        memory_blocks(host.memory.entries.get(uid, {}).get(name, ())),
+        {resource: list(found.ids) for resource, found in sorted(held.items())},
+        None if hint is None else answers.Hint(**hint_data(hint)),
+        state.pods[uid].containers[name].pid,
+    )
 
 
 # How it was decided.

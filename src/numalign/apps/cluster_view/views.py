@@ -17,11 +17,11 @@ from numalign.core.cluster.publish.zones import (
     config_of,
     numa_zones,
 )
-from numalign.core.kubelet.state import Block
 from numalign.core.pod import Pod, is_memory_type
 from numalign.core.values.sets import format_list, mask_of
 from numalign.core.values.sizes import human
 from numalign.core.what_if import largest_fit
+from numalign.wire.memory_block import memory_data
 
 Record = dict[str, Any]
 
@@ -112,7 +112,6 @@ def _largest_proven(topology: HostTopology, pods: Collection[Pod]) -> Record | N
 def place_records(
     topologies: Iterable[HostTopology], *, namespace: str | None = None
 ) -> list[Record]:
-    """One record for each container, as the hosts have published them."""
     found = []
     for topology in sorted(topologies, key=lambda one: one.name):
         placement = topology.placement
@@ -146,7 +145,7 @@ def _pod_records(host: str, pod: PlacedPod, nodes: Mapping[int, int]) -> list[Re
             "host": host,
             "cpus": format_list(part.cpus) if part.cpus else None,
             "numaNodes": _nodes(part, nodes),
-            "memory": [_block_record(block) for block in part.memory],
+            "memory": memory_data(part.memory),
             "devices": {name: list(ids) for name, ids in sorted(part.devices.items())},
         }
         for part in parts
@@ -159,10 +158,5 @@ def _nodes(part: PlacedContainer, nodes: Mapping[int, int]) -> list[int]:
     return sorted(of_cpus | of_memory)
 
 
-def _block_record(block: Block) -> Record:
-    return {"type": block.type, "bytes": block.size, "numaNodes": list(block.nodes)}
-
-
 def amount(name: str, value: int) -> str:
-    """An amount for people."""
     return human(value) if is_memory_type(name) else str(value)

@@ -13,35 +13,7 @@ import structlog
 
 from numalign.adapters.kubernetes.api_server import ApiServer, Changed, Gone, Listed, Seen
 from numalign.adapters.local.state_changes import StateChanges
-from numalign.apps.exporter.events import (
-    AskForPods,
-    CheckObject,
-    CountPublish,
-    CountScan,
-    Effect,
-    Event,
-    HostLookedUp,
-    HostMissing,
-    HostScanned,
-    LookUpHost,
-    ObjectChecked,
-    ObjectWritten,
-    PodGone,
-    PodSeen,
-    PodsFound,
-    PodsListed,
-    PodUnreadable,
-    ReportFailure,
-    ReportSuccess,
-    Request,
-    RequestFailed,
-    ScanHost,
-    ShowObject,
-    StateFilesChanged,
-    Tick,
-    WakeAt,
-    WriteObject,
-)
+from numalign.apps.exporter import events
 from numalign.apps.exporter.metrics import ExporterMetrics
 from numalign.apps.exporter.model import ExporterState, Setup
 from numalign.apps.exporter.publishing import Publisher
@@ -52,7 +24,7 @@ from numalign.core.cluster.publish.zones import HostTopology
 from numalign.core.errors import ApiError, NumalignError
 from numalign.wire.kubernetes import nrt
 from numalign.wire.kubernetes.api import PODS
-from numalign.wire.kubernetes.known_pods import known_pod
+from numalign.wire.pods.running import known_pod
 
 STATE_SECONDS: Final = 1.0  # how often the state files are looked at
 
@@ -76,7 +48,7 @@ class Driver:
         self._api = api
         self._publish = publish
         self._metrics = metrics
-        self._requests: asyncio.Queue[Request] = asyncio.Queue()
+        self._requests: asyncio.Queue[events.Request] = asyncio.Queue()
         self._timer: asyncio.TimerHandle | None = None
         self._first_look: asyncio.Future[None] | None = None  # if somebody waits for it
 
@@ -106,7 +78,7 @@ class Driver:
         try:
             self._tick()
             if self._api is not None:
-                self.handle(PodsListed(tuple(pods), time.monotonic()))
+                self.handle(events.PodsListed(tuple(pods), time.monotonic()))
             await asyncio.wait([worker, over], return_when=asyncio.FIRST_COMPLETED)
             if worker.done():
                 worker.result()
@@ -116,7 +88,7 @@ class Driver:
             worker.cancel()
             await asyncio.gather(worker, return_exceptions=True)
 
-    def handle(self, event: Event) -> None:
+    def handle(self, event: events.Event) -> None:
         """Takes one event and starts what comes of it."""
         self.state, effects = step(self._setup, self.state, event)
         for effect in effects:
@@ -125,7 +97,7 @@ class Driver:
     # Events.
 
     def _tick(self) -> None:
-        self.handle(Tick(time.monotonic(), _chance()))
+        self.handle(events.Tick(time.monotonic(), _chance()))
 
     def _stop(self) -> None:
         if self._timer is not None:
@@ -135,7 +107,7 @@ class Driver:
         while True:
             await asyncio.sleep(STATE_SECONDS)
             if changes.changed():
-                self.handle(StateFilesChanged(time.monotonic()))
+                self.handle(events.StateFilesChanged(time.monotonic()))
 
     async def _watch_pods(self, api: ApiServer) -> None:
         def trouble(error: ApiError) -> None:
@@ -153,26 +125,26 @@ class Driver:
 
     # Effects.
 
-    def _carry_out(self, effect: Effect) -> None:
+    def _carry_out(self, effect: events.Effect) -> None:
         match effect:
-            case WakeAt(at):
+            case events.WakeAt(at):
                 self._stop()
                 wait = max(0.0, at - time.monotonic())
                 self._timer = asyncio.get_running_loop().call_later(wait, self._tick)
-            case CountScan(result, seconds):
+            case events.CountScan(result, seconds):
                 self._metrics.scans.labels(result).inc()
                 if result == "ok":
                     self._metrics.scan_seconds.observe(seconds)
-            case CountPublish(result):
+            case events.CountPublish(result):
                 self._metrics.publishes.labels(result).inc()
-            case ShowObject(topology):
+            case events.ShowObject(topology):
                 assert not isinstance(self._publish, Publisher), "it is written, not shown"
                 self._publish(topology)
-            case ReportSuccess():
+            case events.ReportSuccess():
                 self._metrics.last_success.set_to_current_time()
                 if self._first_look is not None and not self._first_look.done():
                     self._first_look.set_result(None)
-            case ReportFailure(error, seconds):
+            case events.ReportFailure(error, seconds):
                 self._report_failure(error, seconds)
             case _:
                 self._requests.put_nowait(effect)
@@ -184,35 +156,34 @@ class Driver:
             self._first_look.set_exception(error)
 
     async def _work(self) -> None:
-        """Does what is asked for, one after the other."""
         while True:
             request = await self._requests.get()
             try:
-                event: Event = await self._answer(request)
+                event: events.Event = await self._answer(request)
             except NumalignError as error:
-                event = RequestFailed(error, time.monotonic(), _chance())
+                event = events.RequestFailed(error, time.monotonic(), _chance())
             self.handle(event)
 
-    async def _answer(self, request: Request) -> Event:
+    async def _answer(self, request: events.Request) -> events.Event:
         match request:
-            case ScanHost(version):
+            case events.ScanHost(version):
                 report = await self._scanner.scan(version)
-                return HostScanned(report, time.monotonic())
-            case AskForPods(keys):
+                return events.HostScanned(report, time.monotonic())
+            case events.AskForPods(keys):
                 pods = await self._find_pods(keys)
-                return PodsFound(pods, time.monotonic(), _chance())
-            case LookUpHost():
+                return events.PodsFound(pods, time.monotonic(), _chance())
+            case events.LookUpHost():
                 host = await self._publisher.find_host()
                 now = time.monotonic()
                 if host is None:
-                    return HostMissing(now)
-                return HostLookedUp(host.uid, host.kubelet_version, now)
-            case CheckObject():
+                    return events.HostMissing(now)
+                return events.HostLookedUp(host.uid, host.kubelet_version, now)
+            case events.CheckObject():
                 version_found = await self._publisher.find_version()
-                return ObjectChecked(version_found, time.monotonic())
-            case WriteObject(topology, host_uid):
+                return events.ObjectChecked(version_found, time.monotonic())
+            case events.WriteObject(topology, host_uid):
                 version_written = await self._write(topology, host_uid)
-                return ObjectWritten(version_written, time.monotonic())
+                return events.ObjectWritten(version_written, time.monotonic())
             case _:
                 assert_never(request)
 
@@ -236,18 +207,18 @@ class Driver:
         return written.version
 
 
-def _pod_event(what: Seen[KnownPod], now: float) -> Event:
+def _pod_event(what: Seen[KnownPod], now: float) -> events.Event:
     match what:
         case Listed(items, unreadable):
             names = frozenset((one.namespace, one.name) for one in unreadable)
-            return PodsListed(items, now, names)
+            return events.PodsListed(items, now, names)
         case Changed(item):
-            return PodSeen(item, now)
+            return events.PodSeen(item, now)
         case Gone(namespace, name, uid):
-            return PodGone((namespace, name), uid, now)
+            return events.PodGone((namespace, name), uid, now)
         case _:
             log.warning("pod_not_readable", pod=f"{what.namespace}/{what.name}", error=what.error)
-            return PodUnreadable(now)
+            return events.PodUnreadable(now)
 
 
 def _chance() -> float:

@@ -23,8 +23,6 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class StateFilesChanged:
-    """The kubelet has written its state files."""
-
     now: float
 
 
@@ -39,8 +37,6 @@ class PodsListed:
 
 @dataclass(frozen=True, slots=True)
 class PodSeen:
-    """A pod is new or other than before."""
-
     pod: KnownPod
     now: float
 
@@ -107,8 +103,6 @@ class ObjectChecked:
 
 @dataclass(frozen=True, slots=True)
 class ObjectWritten:
-    """The object was written and has this version now."""
-
     version: str
     now: float
 
@@ -148,15 +142,11 @@ class LookUpHost:
 
 @dataclass(frozen=True, slots=True)
 class ScanHost:
-    """Look at the host, with the eyes of this version."""
-
     version: Version
 
 
 @dataclass(frozen=True, slots=True)
 class AskForPods:
-    """Ask the API server for these pods."""
-
     keys: tuple[Key, ...]
 
 
@@ -178,8 +168,6 @@ Request = LookUpHost | ScanHost | AskForPods | CheckObject | WriteObject
 
 @dataclass(frozen=True, slots=True)
 class ShowObject:
-    """Show the object instead of writing it."""
-
     topology: HostTopology
 
 

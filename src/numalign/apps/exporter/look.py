@@ -92,7 +92,6 @@ def take_check(
 def take_written(
     state: ExporterState, version: str, now: float, effects: list[Effect]
 ) -> ExporterState:
-    """The object is in the cluster."""
     written = Written(_content(state, _topology(state)), version)
     return _succeed(replace(state, written=written), "written", now, effects)
 

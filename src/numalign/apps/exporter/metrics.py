@@ -43,5 +43,4 @@ class ExporterMetrics:
         )
 
     def text(self) -> bytes:
-        """Prometheus' text format."""
         return generate_latest(self._registry)

@@ -22,8 +22,6 @@ NOTHING_YET: Final = "nothing was published yet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """How this exporter works."""
-
     host_name: str
     interval_seconds: float = 60.0
     together_seconds: float = TOGETHER_SECONDS
@@ -48,8 +46,6 @@ SCAN_STAGES: Final = frozenset({Stage.LOOKING_UP, Stage.SCANNING, Stage.ASKING})
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The look that is under way."""
-
     stage: Stage = Stage.IDLE
     checks: bool = False  # the Node object, and whether what was written still stands
     scan_began: float = 0.0
@@ -59,8 +55,6 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was written last."""
-
     content: bytes
     version: str  # that the API server gave it
 

@@ -43,7 +43,6 @@ class Exporter:
         return problems(self._setup, state, time.monotonic())
 
     def metrics_text(self) -> bytes:
-        """Prometheus' text format."""
         return self.metrics.text()
 
     async def once(self) -> None:

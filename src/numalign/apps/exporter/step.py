@@ -9,25 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, assert_never
 
-from numalign.apps.exporter import look
-from numalign.apps.exporter.events import (
-    Effect,
-    Event,
-    HostLookedUp,
-    HostMissing,
-    HostScanned,
-    ObjectChecked,
-    ObjectWritten,
-    PodGone,
-    PodSeen,
-    PodsFound,
-    PodsListed,
-    PodUnreadable,
-    RequestFailed,
-    StateFilesChanged,
-    Tick,
-    WakeAt,
-)
+from numalign.apps.exporter import events, look
 from numalign.apps.exporter.model import ExporterState, Setup, Stage
 from numalign.core.cluster.publish.export import Key, KnownPod
 
@@ -35,46 +17,48 @@ from numalign.core.cluster.publish.export import Key, KnownPod
 INTERVAL_SPREAD: Final = (0.9, 1.1)
 
 
-def step(setup: Setup, state: ExporterState, event: Event) -> tuple[ExporterState, list[Effect]]:
+def step(
+    setup: Setup, state: ExporterState, event: events.Event
+) -> tuple[ExporterState, list[events.Effect]]:
     """What is known after an event, and what must now be done, in that order."""
-    effects: list[Effect] = []
+    effects: list[events.Effect] = []
     match event:
-        case Tick():
+        case events.Tick():
             state = _tick(setup, state, event)
-        case StateFilesChanged() | PodUnreadable():
+        case events.StateFilesChanged() | events.PodUnreadable():
             state = replace(state, is_due=True)
-        case PodsListed(pods, _, unreadable):
+        case events.PodsListed(pods, _, unreadable):
             # What was known of a pod that cannot be read now still stands.
             still = [known for key, known in state.pods.items() if key in unreadable]
             known = {_key(pod): pod for pod in (*pods, *still)}
             state = replace(state, pods=known, are_pods_listed=True, is_due=True)
-        case PodSeen(pod, _):
+        case events.PodSeen(pod, _):
             state = replace(state, pods={**state.pods, _key(pod): pod}, is_due=True)
-        case PodGone():
+        case events.PodGone():
             state = _forget_pod(state, event)
-        case HostLookedUp(uid, version, now):
+        case events.HostLookedUp(uid, version, now):
             state = replace(state, host_uid=uid, kubelet_version=version)
             state = look.scan(setup, state, now, effects)
-        case HostMissing(now):
+        case events.HostMissing(now):
             state = look.scan(setup, replace(state, host_uid=""), now, effects)
-        case HostScanned(report, now):
+        case events.HostScanned(report, now):
             state = look.take_report(setup, state, report, now, effects)
-        case PodsFound(pods, now, chance):
+        case events.PodsFound(pods, now, chance):
             found = {_key(pod): pod for pod in pods}
             state = replace(state, pods={**state.pods, **found})
             state = look.take_pods(setup, state, now, chance, effects)
-        case ObjectChecked(version, now):
+        case events.ObjectChecked(version, now):
             state = look.take_check(state, version, now, effects)
-        case ObjectWritten(version, now):
+        case events.ObjectWritten(version, now):
             state = look.take_written(state, version, now, effects)
-        case RequestFailed(error, now, chance):
+        case events.RequestFailed(error, now, chance):
             state = look.fail(state, error, now, chance, effects)
         case _:
             assert_never(event)
     return _go_on(setup, state, event.now, effects), effects
 
 
-def _tick(setup: Setup, state: ExporterState, event: Tick) -> ExporterState:
+def _tick(setup: Setup, state: ExporterState, event: events.Tick) -> ExporterState:
     state = replace(state, wakes_at=None)  # so that the clock is asked again
     if event.now < state.checks_at:
         return state
@@ -83,7 +67,7 @@ def _tick(setup: Setup, state: ExporterState, event: Tick) -> ExporterState:
     return replace(state, is_due=True, checks_due=True, checks_at=event.now + wait)
 
 
-def _forget_pod(state: ExporterState, event: PodGone) -> ExporterState:
+def _forget_pod(state: ExporterState, event: events.PodGone) -> ExporterState:
     known = state.pods.get(event.key)
     # A pod of the same name may already be there again.
     if known is not None and known.pod.uid == event.uid:
@@ -91,7 +75,9 @@ def _forget_pod(state: ExporterState, event: PodGone) -> ExporterState:
     return replace(state, is_due=True)
 
 
-def _go_on(setup: Setup, state: ExporterState, now: float, effects: list[Effect]) -> ExporterState:
+def _go_on(
+    setup: Setup, state: ExporterState, now: float, effects: list[events.Effect]
+) -> ExporterState:
     """Begins a look if it is time, and asks to be woken when it will be."""
     may_look = state.are_pods_listed or not setup.follows_pods
     if state.is_due and may_look and state.look.stage is Stage.IDLE:
@@ -104,7 +90,7 @@ def _go_on(setup: Setup, state: ExporterState, now: float, effects: list[Effect]
     wakes_at = state.checks_at if state.begins_at is None else min(state.begins_at, state.checks_at)
     if wakes_at == state.wakes_at:
         return state
-    effects.append(WakeAt(wakes_at))
+    effects.append(events.WakeAt(wakes_at))
     return replace(state, wakes_at=wakes_at)
 
 

@@ -20,26 +20,7 @@ from numalign.adapters.kubernetes.api_server import (
     Unreadable,
 )
 from numalign.adapters.kubernetes.in_order import InOrder
-from numalign.apps.redeploy.events import (
-    Change,
-    CountGiveUp,
-    CountRefusal,
-    DeletePod,
-    Effect,
-    EffectFailed,
-    Event,
-    HostGone,
-    HostSeen,
-    HostsListed,
-    OpenGate,
-    PodGone,
-    PodSeen,
-    PodsListed,
-    RecreatePod,
-    Tick,
-    WatchInterrupted,
-    WriteEvent,
-)
+from numalign.apps.redeploy import events
 from numalign.apps.redeploy.metrics import RedeployMetrics
 from numalign.apps.redeploy.model import RedeployState, Rules
 from numalign.apps.redeploy.step import step
@@ -77,7 +58,7 @@ class Driver:
             group.create_task(self._follow(HOSTS, _host_name, _host_event))
             group.create_task(self._tick())
 
-    def handle(self, event: Event) -> None:
+    def handle(self, event: events.Event) -> None:
         """Takes one event and starts what comes of it."""
         self.state, effects = step(self._rules, self.state, event)
         for effect in effects:
@@ -89,12 +70,12 @@ class Driver:
         self,
         kind: Kind,
         decode: Callable[[bytes], T],
-        event_of: Callable[[Seen[T], float], Event | None],
+        event_of: Callable[[Seen[T], float], events.Event | None],
     ) -> None:
         def interrupted(error: ApiError) -> None:
             self._metrics.watch_troubles.inc()
             log.warning("cluster_not_followed", error=str(error))
-            self.handle(WatchInterrupted(kind.plural, str(error), time.time()))
+            self.handle(events.WatchInterrupted(kind.plural, str(error), time.time()))
 
         seen = self._api.watched(kind, decode, on_trouble=interrupted)
         async with contextlib.aclosing(seen):
@@ -106,22 +87,22 @@ class Driver:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            self.handle(Tick(time.time()))
+            self.handle(events.Tick(time.time()))
 
     # Effects.
 
-    def _start(self, effect: Effect) -> None:
+    def _start(self, effect: events.Effect) -> None:
         pod = effect.pod
         match effect:
-            case CountRefusal():
+            case events.CountRefusal():
                 self._metrics.refusals.labels(pod.host, pod.reason).inc()
                 log.info("refused", pod=_shown(pod), host=pod.host, reason=pod.reason)
-            case CountGiveUp():
+            case events.CountGiveUp():
                 self._metrics.give_ups.inc()
             case _:
                 self._group.create_task(self._carry_out(effect))
 
-    async def _carry_out(self, effect: Change) -> None:
+    async def _carry_out(self, effect: events.Change) -> None:
         pod = effect.pod
         action = _ACTIONS[type(effect)]
         kind = pod.owner.kind if pod.owner is not None else ""
@@ -133,20 +114,20 @@ class Driver:
         except ApiError as error:
             result = "failed"
             log.warning(action, pod=_shown(pod), error=str(error))
-            self.handle(EffectFailed(effect, time.time()))
+            self.handle(events.EffectFailed(effect, time.time()))
         else:
             log.info(action, pod=_shown(pod), dry_run=self._is_dry_run, **_details(effect))
         self._metrics.actions.labels(action, kind, result).inc()
 
-    async def _request(self, effect: Change) -> None:
+    async def _request(self, effect: events.Change) -> None:
         match effect:
-            case DeletePod(pod):
+            case events.DeletePod(pod):
                 await self._delete(pod)
-            case OpenGate(pod, avoids):
+            case events.OpenGate(pod, avoids):
                 await self._open(pod, avoids)
-            case RecreatePod(pod, avoids):
+            case events.RecreatePod(pod, avoids):
                 await self._recreate(pod, avoids)
-            case WriteEvent():
+            case events.WriteEvent():
                 await self._write_event(effect)
             case _:
                 assert_never(effect)
@@ -173,7 +154,7 @@ class Driver:
                 raise
         await self._delete(pod)
 
-    async def _write_event(self, effect: WriteEvent) -> None:
+    async def _write_event(self, effect: events.WriteEvent) -> None:
         pod, owner = effect.pod, effect.pod.owner
         regarding = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid}
         if effect.of_owner and owner is not None:
@@ -197,15 +178,15 @@ class Driver:
         await self._api.create(EVENTS, body, pod.namespace)
 
 
-def _pod_event(what: Seen[WatchedPod], now: float) -> Event | None:
+def _pod_event(what: Seen[WatchedPod], now: float) -> events.Event | None:
     match what:
         case Listed(items):
             holding = frozenset(item.pod.uid for item in items if item.holds)
-            return PodsListed(tuple(item.pod for item in items), now, holding)
+            return events.PodsListed(tuple(item.pod for item in items), now, holding)
         case Changed(item):
-            return PodSeen(item.pod, now, item.holds)
+            return events.PodSeen(item.pod, now, item.holds)
         case Gone(_, _, uid):
-            return PodGone(uid, now)
+            return events.PodGone(uid, now)
         case Unreadable(namespace, name, _, error):
             log.warning("pod_not_readable", pod=f"{namespace}/{name}", error=error)
             return None
@@ -215,33 +196,33 @@ def _host_name(data: bytes) -> str:
     return head_of(data).name
 
 
-def _host_event(what: Seen[str], now: float) -> Event | None:
+def _host_event(what: Seen[str], now: float) -> events.Event | None:
     match what:
         case Listed(items):
-            return HostsListed(frozenset(items), now)
+            return events.HostsListed(frozenset(items), now)
         case Changed(item):
-            return HostSeen(item, now)
+            return events.HostSeen(item, now)
         case Gone(_, name, _):
-            return HostGone(name, now)
+            return events.HostGone(name, now)
         case Unreadable():
             return None
 
 
 _ACTIONS: Final = {
-    DeletePod: "delete",
-    OpenGate: "open_gate",
-    RecreatePod: "recreate",
-    WriteEvent: "tell",
+    events.DeletePod: "delete",
+    events.OpenGate: "open_gate",
+    events.RecreatePod: "recreate",
+    events.WriteEvent: "tell",
 }
 
 
-def _details(effect: Change) -> dict[str, str]:
+def _details(effect: events.Change) -> dict[str, str]:
     match effect:
-        case DeletePod(_, why):
+        case events.DeletePod(_, why):
             return {"why": why}
-        case OpenGate(_, avoids) | RecreatePod(_, avoids):
+        case events.OpenGate(_, avoids) | events.RecreatePod(_, avoids):
             return {"avoids": ",".join(avoids)}
-        case WriteEvent(_, reason):
+        case events.WriteEvent(_, reason):
             return {"reason": reason}
 
 

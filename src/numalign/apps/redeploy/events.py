@@ -20,8 +20,6 @@ class PodsListed:
 
 @dataclass(frozen=True, slots=True)
 class PodSeen:
-    """A pod is new or other than before."""
-
     pod: SeenPod
     now: float
     holds: bool = False  # its host gains room when it leaves
@@ -29,32 +27,24 @@ class PodSeen:
 
 @dataclass(frozen=True, slots=True)
 class PodGone:
-    """A pod is not there any more."""
-
     uid: str
     now: float
 
 
 @dataclass(frozen=True, slots=True)
 class HostsListed:
-    """The names of all hosts."""
-
     hosts: frozenset[str]
     now: float
 
 
 @dataclass(frozen=True, slots=True)
 class HostSeen:
-    """A host is new or other than before."""
-
     host: str
     now: float
 
 
 @dataclass(frozen=True, slots=True)
 class HostGone:
-    """A host was deleted."""
-
     host: str
     now: float
 
@@ -70,8 +60,6 @@ class WatchInterrupted:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time has passed."""
-
     now: float
 
 
@@ -80,8 +68,6 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class DeletePod:
-    """Delete this very pod."""
-
     pod: SeenPod
     why: str
 
@@ -114,8 +100,6 @@ class WriteEvent:
 
 @dataclass(frozen=True, slots=True)
 class CountRefusal:
-    """Count a refusal in the metrics."""
-
     pod: SeenPod
 
 

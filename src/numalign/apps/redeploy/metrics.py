@@ -51,11 +51,9 @@ class RedeployMetrics:
         )
 
     def take_gauges(self, state: RedeployState) -> None:
-        """Takes the gauges from the state."""
         self._waiting.set(len(state.waiting))
         self._refused.set(len(state.refused))
         self._avoided.set(len(state.avoided))
 
     def text(self) -> bytes:
-        """Prometheus' text format."""
         return generate_latest(self._registry)

@@ -23,8 +23,6 @@ Asked = tuple[str, str]  # uid of a pod, and what was asked for
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What an operator can choose."""
-
     reasons: frozenset[str] = frozenset({TOPOLOGY_REASON})
     namespaces_left_alone: frozenset[str] = frozenset({"kube-system"})
     grace_seconds: float = 30.0  # a refused pod is left for people to look at so long

@@ -38,7 +38,6 @@ class Redeployer:
         return self._driver.state.problems
 
     def metrics_text(self) -> bytes:
-        """Prometheus' text format."""
         self.metrics.take_gauges(self._driver.state)
         return self.metrics.text()
 

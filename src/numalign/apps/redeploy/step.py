@@ -15,22 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, assert_never
 
-from numalign.apps.redeploy import due, lessons
-from numalign.apps.redeploy.events import (
-    Effect,
-    EffectFailed,
-    Event,
-    HostGone,
-    HostSeen,
-    HostsListed,
-    OpenGate,
-    PodGone,
-    PodSeen,
-    PodsListed,
-    Tick,
-    WatchInterrupted,
-    WriteEvent,
-)
+from numalign.apps.redeploy import due, events, lessons
 from numalign.apps.redeploy.lessons import without
 from numalign.apps.redeploy.model import HOSTS, OPEN, PODS, REMOVE, RedeployState, Rules
 from numalign.core.cluster.refused_pods import SeenPod
@@ -40,32 +25,34 @@ LEFT_ALONE: Final = frozenset({"DaemonSet", "Job", "Node"})
 RETRY_SECONDS: Final = 5.0  # before an effect that failed is asked for again
 
 
-def step(rules: Rules, state: RedeployState, event: Event) -> tuple[RedeployState, list[Effect]]:
+def step(
+    rules: Rules, state: RedeployState, event: events.Event
+) -> tuple[RedeployState, list[events.Effect]]:
     """What is known after an event, and what must now be done, in that order."""
-    if isinstance(event, HostSeen) and event.host in state.hosts:
+    if isinstance(event, events.HostSeen) and event.host in state.hosts:
         return _healthy(state, HOSTS), []  # a sign of life, of which there are many
-    effects: list[Effect] = []
+    effects: list[events.Effect] = []
     now = event.now
     match event:
-        case PodsListed():
+        case events.PodsListed():
             state = _list(rules, _healthy(state, PODS), event, effects)
-        case PodSeen(pod, _, holds):
+        case events.PodSeen(pod, _, holds):
             state = _see(rules, _healthy(state, PODS), pod, now, effects)
             state = _hold(state, pod.uid, pod.host if holds else "")
-        case PodGone(uid, _):
+        case events.PodGone(uid, _):
             state = _ask_anew(_forget_pod(_healthy(state, PODS), uid), uid)
             state = _hold(state, uid, "")
-        case HostsListed(hosts, _):
+        case events.HostsListed(hosts, _):
             state = replace(_healthy(state, HOSTS), hosts=hosts)
-        case HostSeen(host, _):
+        case events.HostSeen(host, _):
             state = replace(_healthy(state, HOSTS), hosts=state.hosts | {host})
-        case HostGone(host, _):
+        case events.HostGone(host, _):
             state = replace(_healthy(state, HOSTS), hosts=state.hosts - {host})
-        case WatchInterrupted(kind, error, _):
+        case events.WatchInterrupted(kind, error, _):
             state = replace(state, troubles={**state.troubles, kind: error})
-        case EffectFailed():
+        case events.EffectFailed():
             state = _retry_later(state, event)
-        case Tick():
+        case events.Tick():
             state = lessons.forget_old(rules, _retry(state, now), now)
         case _:
             assert_never(event)
@@ -82,7 +69,7 @@ def _healthy(state: RedeployState, kind: str) -> RedeployState:
 
 
 def _list(
-    rules: Rules, state: RedeployState, event: PodsListed, effects: list[Effect]
+    rules: Rules, state: RedeployState, event: events.PodsListed, effects: list[events.Effect]
 ) -> RedeployState:
     there = {pod.uid for pod in event.pods}
     for uid in [pod.uid for pod in state.all_pods if pod.uid not in there]:
@@ -104,7 +91,7 @@ def _list(
 
 
 def _see(
-    rules: Rules, state: RedeployState, pod: SeenPod, now: float, effects: list[Effect]
+    rules: Rules, state: RedeployState, pod: SeenPod, now: float, effects: list[events.Effect]
 ) -> RedeployState:
     was_refused = pod.uid in state.refused
     state = _forget_pod(state, pod.uid)
@@ -150,10 +137,10 @@ def _hold(state: RedeployState, uid: str, host: str) -> RedeployState:
 # Effects that failed.
 
 
-def _retry_later(state: RedeployState, event: EffectFailed) -> RedeployState:
-    if isinstance(event.effect, WriteEvent):
+def _retry_later(state: RedeployState, event: events.EffectFailed) -> RedeployState:
+    if isinstance(event.effect, events.WriteEvent):
         return state  # words alone: what matters is asked for again, and says so then
-    wanted = OPEN if isinstance(event.effect, OpenGate) else REMOVE
+    wanted = OPEN if isinstance(event.effect, events.OpenGate) else REMOVE
     one = event.effect.pod.uid, wanted
     if one not in state.asked:
         return state  # the pod is gone

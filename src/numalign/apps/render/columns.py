@@ -53,7 +53,6 @@ def _sizes(
 def _row(
     cells: Sequence[str], sizes: Sequence[int], right: Sequence[int], prose: Sequence[int]
 ) -> list[str]:
-    """One row as one or more lines of text."""
     wrapped = [
         _cell(text, size, prose=column in prose)
         for column, (text, size) in enumerate(zip(cells, sizes, strict=True))

@@ -24,7 +24,6 @@ View = Mapping[str, Any]
 
 
 def render(answer: View, *, width: int = 100) -> list[Line]:
-    """All that an answer holds, as lines."""
     lines = sentence(answer, width)
     parts = (
         ("", facts(answer, width)),
@@ -98,7 +97,6 @@ def _nodes(nodes: Sequence[int]) -> str:
 
 
 def placements(found: Sequence[View], width: int) -> list[Line]:
-    """What each container gets."""
     rows = [
         (
             one["name"],

@@ -43,7 +43,6 @@ def _style() -> str:
 
 
 def render(machine: Machine) -> str:
-    """The page as HTML text."""
     parts = [
         f"<h1>{escape(machine.name)}</h1>",
         f'<p class="soft">{escape(labels.shape(machine))}</p>',

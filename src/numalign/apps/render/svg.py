@@ -17,7 +17,6 @@ FONTS: Final = "'Open Sans','Segoe UI',Roboto,'Helvetica Neue',Arial,'DejaVu San
 
 
 def render(machine: Machine) -> str:
-    """The picture as SVG text."""
     drawn = picture(machine)
     w, h = _number(drawn.width), _number(drawn.height)
     shapes = "\n".join(filter(None, (_draw(shape) for shape in drawn.shapes)))

@@ -37,8 +37,6 @@ def printable(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A piece of text of one tone."""
-
     text: str
     tone: Tone = Tone.PLAIN
 
@@ -47,7 +45,6 @@ Line = tuple[Span, ...]
 
 
 def line(text: str, tone: Tone = Tone.PLAIN) -> Line:
-    """A line of one span."""
     return (Span(text, tone),)
 
 

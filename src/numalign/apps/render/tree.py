@@ -20,8 +20,6 @@ from numalign.core.values.sizes import counted
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One line of the tree with what hangs below it."""
-
     spans: tuple[Span, ...]
     below: tuple[Item, ...] = ()
 

@@ -30,37 +30,7 @@ from numalign.adapters.kubernetes.api_server import (
     Unreadable,
     decoded,
 )
-from numalign.apps.scheduler import find_host
-from numalign.apps.scheduler.events import (
-    AnswerBind,
-    Bind,
-    BindEnded,
-    BindOutcome,
-    BindUnclear,
-    BindWanted,
-    CatchUp,
-    CaughtUp,
-    CountAttempt,
-    Effect,
-    Event,
-    FetchPod,
-    HostGone,
-    HostSeen,
-    HostsListed,
-    LeadershipChanged,
-    PodFetched,
-    PodGone,
-    PodSeen,
-    PodsListed,
-    ReadUnclearBind,
-    SetCondition,
-    TellEvent,
-    TopologiesListed,
-    TopologyGone,
-    TopologySeen,
-    Turn,
-    UnclearBindRead,
-)
+from numalign.apps.scheduler import events, find_host
 from numalign.apps.scheduler.metrics import SchedulerMetrics
 from numalign.apps.scheduler.model import State
 from numalign.apps.scheduler.port import Filtered
@@ -95,10 +65,12 @@ class Scheduler:
         self.metrics = SchedulerMetrics()
         self._api = api
         self._work = asyncio.Event()
-        self._to_tell: deque[SetCondition | TellEvent] = deque(maxlen=TOLD_WAITING_MAX)
+        self._to_tell: deque[events.SetCondition | events.TellEvent] = deque(
+            maxlen=TOLD_WAITING_MAX
+        )
         self._told = asyncio.Event()
         self._troubles: dict[str, str] = {}
-        self._catch_ups: asyncio.Queue[CatchUp] = asyncio.Queue()
+        self._catch_ups: asyncio.Queue[events.CatchUp] = asyncio.Queue()
         self._calls: set[asyncio.Task[None]] = set()
         self._answers: dict[int, asyncio.Future[str]] = {}  # by ticket
         self._tickets = 0
@@ -122,29 +94,29 @@ class Scheduler:
             for work in works:
                 group.create_task(work)
 
-    def handle(self, event: Event) -> None:
+    def handle(self, event: events.Event) -> None:
         """Takes one event and starts what comes of it."""
         for effect in step(self.state, event):
             self._carry_out(effect)
         self._work.set()
 
-    def _carry_out(self, effect: Effect) -> None:
+    def _carry_out(self, effect: events.Effect) -> None:
         match effect:
-            case Bind():
+            case events.Bind():
                 self._start(self._bind(effect.pod.pod, effect.host))
-            case ReadUnclearBind():
+            case events.ReadUnclearBind():
                 self._start(self._read_unclear(effect))
-            case FetchPod():
+            case events.FetchPod():
                 self._start(self._fetch(effect))
-            case AnswerBind(ticket, text):
+            case events.AnswerBind(ticket, text):
                 answer = self._answers.get(ticket)
                 if answer is not None and not answer.done():  # otherwise nobody waits any more
                     answer.set_result(text)
-            case CountAttempt(result):
+            case events.CountAttempt(result):
                 self.metrics.attempts.labels(result).inc()
-            case CatchUp():
+            case events.CatchUp():
                 self._catch_ups.put_nowait(effect)
-            case SetCondition() | TellEvent():
+            case events.SetCondition() | events.TellEvent():
                 self._tell_later(effect)
             case _:
                 assert_never(effect)
@@ -154,8 +126,8 @@ class Scheduler:
         self._calls.add(task)
         task.add_done_callback(self._calls.discard)
 
-    def _tell_later(self, effect: SetCondition | TellEvent) -> None:
-        if isinstance(effect, SetCondition):
+    def _tell_later(self, effect: events.SetCondition | events.TellEvent) -> None:
+        if isinstance(effect, events.SetCondition):
             self.metrics.attempts.labels(effect.reason.lower()).inc()
         if len(self._to_tell) == TOLD_WAITING_MAX:
             self.metrics.dropped.inc()
@@ -168,7 +140,7 @@ class Scheduler:
         self,
         kind: Kind,
         decode: Callable[[bytes], Any],
-        event_of: Callable[[Seen[Any], float], Event | None],
+        event_of: Callable[[Seen[Any], float], events.Event | None],
         *,
         fields: str = "",
     ) -> None:
@@ -196,7 +168,7 @@ class Scheduler:
         """Whether this replica may bind from now on."""
         log.info("leadership_changed", is_leading=is_leading, instance=self.instance)
         self.metrics.leading.set(int(is_leading))
-        self.handle(LeadershipChanged(is_leading, time.monotonic()))
+        self.handle(events.LeadershipChanged(is_leading, time.monotonic()))
 
     async def _catch_up(self) -> None:
         while True:
@@ -204,9 +176,9 @@ class Scheduler:
             backoff = Backoff()
             while (pods := await self._list_pods()) is None:
                 await asyncio.sleep(backoff.next_seconds())
-            self.handle(CaughtUp(effect.term, pods, time.monotonic()))
+            self.handle(events.CaughtUp(effect.term, pods, time.monotonic()))
 
-    async def _list_pods(self) -> PodsListed | None:
+    async def _list_pods(self) -> events.PodsListed | None:
         try:
             raw, _ = await self._api.listed(PODS, fields=LIVE_PODS)
         except (ApiError, WireError) as error:
@@ -214,7 +186,7 @@ class Scheduler:
             return None
         # A pod that cannot be read is told by the watch; it must not keep us from leading.
         pods, bad = decoded(raw, pod_from_json)
-        return PodsListed(pods, time.monotonic(), frozenset(one.uid for one in bad))
+        return events.PodsListed(pods, time.monotonic(), frozenset(one.uid for one in bad))
 
     # Turns.
 
@@ -224,7 +196,7 @@ class Scheduler:
             now = time.monotonic()
             at = next_turn_at(self.state, now)
             if at is not None and at <= now:
-                self.handle(Turn(now))
+                self.handle(events.Turn(now))
                 self.metrics.decision_seconds.observe(time.monotonic() - now)
                 self._in_a_row += 1
                 if self._in_a_row % TURNS_IN_A_ROW == 0:
@@ -239,24 +211,24 @@ class Scheduler:
     async def _bind(self, pod: Pod, host: str) -> None:
         body = scheduling_bodies.binding(pod, host)
         began = time.perf_counter()
-        outcome, text = BindOutcome.REFUSED, ""
+        outcome, text = events.BindOutcome.REFUSED, ""
         try:
             await self._api.create_part(PODS, pod.name, "binding", body, pod.namespace)
             self.metrics.bind_seconds.observe(time.perf_counter() - began)
-            outcome = BindOutcome.BOUND
+            outcome = events.BindOutcome.BOUND
         except ApiError as error:
             text = str(error)
             log.warning("bind_failed", pod=_name(pod), host=host, code=error.code, error=text)
             if error.code == 404:
-                outcome = BindOutcome.GONE
+                outcome = events.BindOutcome.GONE
             elif error.retry or error.code == 409:
-                self.handle(BindUnclear(pod.uid, host, text, time.monotonic()))
+                self.handle(events.BindUnclear(pod.uid, host, text, time.monotonic()))
                 return
         except WireError as error:
             text = str(error)
-        self.handle(BindEnded(pod.uid, host, outcome, text, time.monotonic()))
+        self.handle(events.BindEnded(pod.uid, host, outcome, text, time.monotonic()))
 
-    async def _read_unclear(self, effect: ReadUnclearBind) -> None:
+    async def _read_unclear(self, effect: events.ReadUnclearBind) -> None:
         pod, found, unreadable = effect.pod.pod, None, ""
         backoff = Backoff()
         while True:
@@ -269,7 +241,7 @@ class Scheduler:
             except WireError as error:
                 unreadable = str(error)
             break
-        self.handle(UnclearBindRead(effect.unclear, found, unreadable, time.monotonic()))
+        self.handle(events.UnclearBindRead(effect.unclear, found, unreadable, time.monotonic()))
 
     # Telling.
 
@@ -283,7 +255,7 @@ class Scheduler:
             pod = effect.pod.pod
             now = _timestamp()
             try:
-                if isinstance(effect, SetCondition):
+                if isinstance(effect, events.SetCondition):
                     body = scheduling_bodies.not_scheduled(
                         pod, effect.reason, effect.message, now[:19] + "Z"
                     )
@@ -345,57 +317,58 @@ class Scheduler:
         self._answers[ticket] = answer
         now = time.monotonic()
         try:
-            self.handle(BindWanted(ticket, asked.uid, asked.namespace, asked.name, asked.host, now))
+            self.handle(
+                events.BindWanted(ticket, asked.uid, asked.namespace, asked.name, asked.host, now)
+            )
             return await answer
         finally:
             del self._answers[ticket]
 
-    async def _fetch(self, effect: FetchPod) -> None:
+    async def _fetch(self, effect: events.FetchPod) -> None:
         pod, error = None, ""
         try:
             data = await self._api.get(PODS, effect.name, effect.namespace)
             pod = pod_from_json(data) if data is not None else None
         except (ApiError, WireError) as found:
             error = str(found)
-        self.handle(PodFetched(effect.ticket, pod, error, time.monotonic()))
+        self.handle(events.PodFetched(effect.ticket, pod, error, time.monotonic()))
 
     def metrics_text(self) -> bytes:
-        """Prometheus' text format."""
         return self.metrics.text(self.state)
 
 
-def _pod_event(seen: Seen[ClusterPod], now: float) -> Event | None:
+def _pod_event(seen: Seen[ClusterPod], now: float) -> events.Event | None:
     match seen:
         case Listed(items, unreadable):
-            return PodsListed(items, now, frozenset(one.uid for one in unreadable))
+            return events.PodsListed(items, now, frozenset(one.uid for one in unreadable))
         case Changed(item):
-            return PodSeen(item, now)
+            return events.PodSeen(item, now)
         case Gone(_, _, uid):
-            return PodGone(uid, now)
+            return events.PodGone(uid, now)
         case _:
             return None
 
 
-def _host_event(seen: Seen[HostFacts], now: float) -> Event | None:
+def _host_event(seen: Seen[HostFacts], now: float) -> events.Event | None:
     match seen:
         case Listed(items, unreadable):
-            return HostsListed(items, now, frozenset(one.name for one in unreadable))
+            return events.HostsListed(items, now, frozenset(one.name for one in unreadable))
         case Changed(item):
-            return HostSeen(item, now)
+            return events.HostSeen(item, now)
         case Gone(_, name, _):
-            return HostGone(name, now)
+            return events.HostGone(name, now)
         case _:
             return None
 
 
-def _topology_event(seen: Seen[HostTopology], now: float) -> Event | None:
+def _topology_event(seen: Seen[HostTopology], now: float) -> events.Event | None:
     match seen:
         case Listed(items, unreadable):
-            return TopologiesListed(items, now, frozenset(one.name for one in unreadable))
+            return events.TopologiesListed(items, now, frozenset(one.name for one in unreadable))
         case Changed(item):
-            return TopologySeen(item, now)
+            return events.TopologySeen(item, now)
         case Gone(_, name, _):
-            return TopologyGone(name, now)
+            return events.TopologyGone(name, now)
         case _:
             return None
 

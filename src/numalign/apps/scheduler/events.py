@@ -24,8 +24,6 @@ class PodsListed:
 
 @dataclass(frozen=True, slots=True)
 class PodSeen:
-    """A pod is new or other than before."""
-
     pod: ClusterPod
     now: float
 
@@ -40,8 +38,6 @@ class PodGone:
 
 @dataclass(frozen=True, slots=True)
 class HostsListed:
-    """All hosts."""
-
     hosts: tuple[HostFacts, ...]
     now: float
     unreadable: frozenset[str] = frozenset()  # names
@@ -49,24 +45,18 @@ class HostsListed:
 
 @dataclass(frozen=True, slots=True)
 class HostSeen:
-    """A host is new or other than before."""
-
     host: HostFacts
     now: float
 
 
 @dataclass(frozen=True, slots=True)
 class HostGone:
-    """A host was deleted."""
-
     name: str
     now: float
 
 
 @dataclass(frozen=True, slots=True)
 class TopologiesListed:
-    """What all hosts publish."""
-
     topologies: tuple[HostTopology, ...]
     now: float
     unreadable: frozenset[str] = frozenset()  # names
@@ -201,8 +191,6 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Bind a pod to a host, and say how it ended."""
-
     pod: ClusterPod
     host: str
 
@@ -226,8 +214,6 @@ class SetCondition:
 
 @dataclass(frozen=True, slots=True)
 class TellEvent:
-    """Write an event about a pod."""
-
     pod: ClusterPod
     reason: str
     action: str
@@ -244,8 +230,6 @@ class CatchUp:
 
 @dataclass(frozen=True, slots=True)
 class FetchPod:
-    """Ask for a pod by name."""
-
     ticket: int
     namespace: str
     name: str

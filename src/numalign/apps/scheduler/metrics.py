@@ -65,7 +65,6 @@ class SchedulerMetrics:
         )
 
     def text(self, state: State) -> bytes:
-        """Prometheus' text format."""
         self._known.labels("hosts").set(len(state.hosts))
         self._known.labels("topologies").set(len(state.topologies))
         self._known.labels("pods").set(len(state.pods))

@@ -121,7 +121,6 @@ class State:
         return kept[host.name]
 
     def forget_objections(self, host: str) -> None:
-        """A host has changed."""
         for kept in self._objections.values():
             kept.pop(host, None)
 

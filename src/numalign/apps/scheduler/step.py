@@ -9,35 +9,7 @@ from __future__ import annotations
 
 from typing import Final, assert_never
 
-from numalign.apps.scheduler import asked_binds
-from numalign.apps.scheduler.events import (
-    BindEnded,
-    BindOutcome,
-    BindUnclear,
-    BindWanted,
-    CatchUp,
-    CaughtUp,
-    ClusterEvent,
-    CountAttempt,
-    Effect,
-    Event,
-    HostGone,
-    HostSeen,
-    HostsListed,
-    LeadershipChanged,
-    PodFetched,
-    PodGone,
-    PodSeen,
-    PodsListed,
-    ReadUnclearBind,
-    SetCondition,
-    TellEvent,
-    TopologiesListed,
-    TopologyGone,
-    TopologySeen,
-    Turn,
-    UnclearBindRead,
-)
+from numalign.apps.scheduler import asked_binds, events
 from numalign.apps.scheduler.find_host import class_of, find
 from numalign.apps.scheduler.model import HOSTS, PODS, TOPOLOGIES, State
 from numalign.core.cluster.publish.zones import HostTopology
@@ -49,53 +21,53 @@ UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULER_ERROR: Final = "SchedulerError"
 
 
-def step(state: State, event: Event) -> list[Effect]:
+def step(state: State, event: events.Event) -> list[events.Effect]:
     """What must be done now, in that order; the state is brought up to date in place."""
     match event:
-        case LeadershipChanged():
+        case events.LeadershipChanged():
             return _leadership_changed(state, event)
-        case Turn(now):
+        case events.Turn(now):
             return _turn(state, now)
-        case BindEnded():
+        case events.BindEnded():
             return _bind_ended(state, event)
-        case BindUnclear(_, host):
+        case events.BindUnclear(_, host):
             # Nothing else goes to this host before it is clear what its kubelet will see.
-            return [ReadUnclearBind(state.binds[host][0].pod, event)]
-        case UnclearBindRead():
+            return [events.ReadUnclearBind(state.binds[host][0].pod, event)]
+        case events.UnclearBindRead():
             return _unclear_bind_read(state, event)
-        case BindWanted():
+        case events.BindWanted():
             return asked_binds.want(state, event)
-        case PodFetched():
+        case events.PodFetched():
             return _pod_fetched(state, event)
         case _:
             _follow(state, event)
             return []
 
 
-def _follow(state: State, event: ClusterEvent) -> None:
+def _follow(state: State, event: events.ClusterEvent) -> None:
     """Brings the state up to date with the cluster."""
     match event:
-        case PodsListed():
+        case events.PodsListed():
             _pods_listed(state, event)
-        case PodSeen(pod, now):
+        case events.PodSeen(pod, now):
             _pod_seen(state, pod, now)
-        case PodGone(uid, now):
+        case events.PodGone(uid, now):
             _pod_gone(state, uid, now)
-        case HostsListed():
+        case events.HostsListed():
             _hosts_listed(state, event)
-        case HostSeen(host, now):
+        case events.HostSeen(host, now):
             _host_seen(state, host, now)
-        case HostGone(name, _):
+        case events.HostGone(name, _):
             _host_gone(state, name)
-        case TopologiesListed():
+        case events.TopologiesListed():
             _topologies_listed(state, event)
-        case TopologySeen(topology, now):
+        case events.TopologySeen(topology, now):
             _topology_seen(state, topology, now)
-        case TopologyGone(name, now):
+        case events.TopologyGone(name, now):
             state.topologies.pop(name, None)
             state.fleet.topology_gone(name)
             state.helped(now)
-        case CaughtUp():
+        case events.CaughtUp():
             _caught_up(state, event)
         case _:
             assert_never(event)
@@ -104,7 +76,7 @@ def _follow(state: State, event: ClusterEvent) -> None:
 # Pods.
 
 
-def _pods_listed(state: State, event: PodsListed) -> None:
+def _pods_listed(state: State, event: events.PodsListed) -> None:
     there = {pod.pod.uid for pod in event.pods}
     for uid in state.pods.keys() - there - event.unreadable:
         _pod_gone(state, uid, event.now)
@@ -151,7 +123,7 @@ def _pod_gone(state: State, uid: str, now: float) -> None:
         state.helped(now)
 
 
-def _pod_fetched(state: State, event: PodFetched) -> list[Effect]:
+def _pod_fetched(state: State, event: events.PodFetched) -> list[events.Effect]:
     wanted = state.fetching[event.ticket].uid
     if event.pod is not None and event.pod.pod.uid == wanted:
         _pod_seen(state, event.pod, event.now)
@@ -161,7 +133,7 @@ def _pod_fetched(state: State, event: PodFetched) -> list[Effect]:
 # Hosts.
 
 
-def _hosts_listed(state: State, event: HostsListed) -> None:
+def _hosts_listed(state: State, event: events.HostsListed) -> None:
     there = {host.name for host in event.hosts}
     for name in state.hosts.keys() - there - event.unreadable:
         _host_gone(state, name)
@@ -189,7 +161,7 @@ def _host_gone(state: State, name: str) -> None:
     state.fleet.host_gone(name)
 
 
-def _topologies_listed(state: State, event: TopologiesListed) -> None:
+def _topologies_listed(state: State, event: events.TopologiesListed) -> None:
     there = {one.name for one in event.topologies}
     for name in state.topologies.keys() - there - event.unreadable:
         state.topologies.pop(name)
@@ -211,15 +183,15 @@ def _topology_seen(state: State, topology: HostTopology, now: float) -> None:
 # Scheduling.
 
 
-def _leadership_changed(state: State, event: LeadershipChanged) -> list[Effect]:
+def _leadership_changed(state: State, event: events.LeadershipChanged) -> list[events.Effect]:
     state.is_elected, state.is_leading = event.is_leading, False
     if not event.is_leading:
         return []
     state.term += 1
-    return [CatchUp(state.term)]
+    return [events.CatchUp(state.term)]
 
 
-def _caught_up(state: State, event: CaughtUp) -> None:
+def _caught_up(state: State, event: events.CaughtUp) -> None:
     _pods_listed(state, event.pods)
     # A list from before the last election may lack what another leader bound since.
     if state.is_elected and event.term == state.term:
@@ -236,7 +208,7 @@ def next_turn_at(state: State, now: float) -> float | None:
     return state.queue.next_at(now)
 
 
-def _turn(state: State, now: float) -> list[Effect]:
+def _turn(state: State, now: float) -> list[events.Effect]:
     if next_turn_at(state, now) is None:
         return []
     uid = state.queue.pop(now)
@@ -250,62 +222,64 @@ def _turn(state: State, now: float) -> list[Effect]:
     return _tell_once(state, pod, UNSCHEDULABLE, message)
 
 
-def _tell_once(state: State, pod: ClusterPod, reason: str, message: str) -> list[Effect]:
+def _tell_once(state: State, pod: ClusterPod, reason: str, message: str) -> list[events.Effect]:
     """The pod's condition and an event, unless both have said so, or a kube-scheduler does."""
     uid = pod.pod.uid
     if state.is_extender or state.told.get(uid) == message:
         return []
     state.told[uid] = message
-    effects: list[Effect] = [
-        TellEvent(pod, "FailedScheduling", "Scheduling", message, is_warning=True)
+    effects: list[events.Effect] = [
+        events.TellEvent(pod, "FailedScheduling", "Scheduling", message, is_warning=True)
     ]
     if reason != UNSCHEDULABLE or pod.unschedulable != message:
-        effects.append(SetCondition(pod, reason, message))
+        effects.append(events.SetCondition(pod, reason, message))
     return effects
 
 
-def _bind_ended(state: State, event: BindEnded) -> list[Effect]:
-    is_bound = event.outcome is BindOutcome.BOUND
+def _bind_ended(state: State, event: events.BindEnded) -> list[events.Effect]:
+    is_bound = event.outcome is events.BindOutcome.BOUND
     return [
-        CountAttempt("scheduled" if is_bound else "bind_failed"),
+        events.CountAttempt("scheduled" if is_bound else "bind_failed"),
         *_bind_settled(state, event),
         *asked_binds.answers(state, event),
         *state.next_bind(event.host),
     ]
 
 
-def _unclear_bind_read(state: State, event: UnclearBindRead) -> list[Effect]:
+def _unclear_bind_read(state: State, event: events.UnclearBindRead) -> list[events.Effect]:
     unclear, found = event.unclear, event.pod
-    outcome, error = BindOutcome.REFUSED, unclear.error
+    outcome, error = events.BindOutcome.REFUSED, unclear.error
     if event.unreadable:
         error = f"{error}; and then: {event.unreadable}"
     elif found is None or found.pod.uid != unclear.uid or unclear.uid not in state.pods:
-        outcome = BindOutcome.GONE  # the watch may have told of its end while it was read
+        outcome = events.BindOutcome.GONE  # the watch may have told of its end while it was read
     else:
         _pod_seen(state, found, event.now)
         if found.host == unclear.host:
-            outcome, error = BindOutcome.BOUND, ""
+            outcome, error = events.BindOutcome.BOUND, ""
         elif found.host:
             error = f"the pod is already on {found.host}"
-    return _bind_ended(state, BindEnded(unclear.uid, unclear.host, outcome, error, event.now))
+    return _bind_ended(
+        state, events.BindEnded(unclear.uid, unclear.host, outcome, error, event.now)
+    )
 
 
-def _bind_settled(state: State, event: BindEnded) -> list[Effect]:
+def _bind_settled(state: State, event: events.BindEnded) -> list[events.Effect]:
     uid = event.uid
     pod = state.pods.get(uid)
     match event.outcome:
-        case BindOutcome.BOUND:
+        case events.BindOutcome.BOUND:
             state.queue.remove(uid)
             state.told.pop(uid, None)
             if pod is None or state.is_extender:
                 return []
             name = f"{pod.pod.namespace}/{pod.pod.name}"
             note = f"Successfully assigned {name} to {event.host}"
-            return [TellEvent(pod, "Scheduled", "Binding", note, is_warning=False)]
-        case BindOutcome.GONE:
+            return [events.TellEvent(pod, "Scheduled", "Binding", note, is_warning=False)]
+        case events.BindOutcome.GONE:
             _pod_gone(state, uid, event.now)
             return []
-        case BindOutcome.REFUSED:
+        case events.BindOutcome.REFUSED:
             if uid in state.assumed:
                 state.unplace(uid)
                 state.generation += 1  # what it held is free for others

@@ -28,8 +28,6 @@ NUMBERS = (3, 4, 5, 6)  # columns of numbers
 
 @dataclass(frozen=True, slots=True)
 class Advised:
-    """All that was tried, and what follows from it."""
-
     advice: Advice
     reservations: Reservations
     config: str  # a KubeletConfiguration as YAML; empty where nothing could be tried
@@ -88,7 +86,6 @@ def _check(loaded: Loaded, text: str, settings: Settings) -> None:
 
 
 def row(trial: Trial) -> tuple[str, ...]:
-    """One trial as a line of the table."""
     settings = trial.settings
     distance = trial.mean_distance
     return (

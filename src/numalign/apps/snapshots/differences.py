@@ -36,7 +36,6 @@ class Differences:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing differs."""
         changed = self.came or self.went or self.moved or self.config or self.machine
         return not changed and self.pool is None
 

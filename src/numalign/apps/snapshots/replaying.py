@@ -100,7 +100,6 @@ def _unchecked(evidence: Evidence, name: str) -> FileReport:
 
 
 def _files(evidence: Evidence, host: Host) -> tuple[StateFiles, tuple[FileReport, ...]]:
-    """The content of the files that can be taken up, and a report of each."""
     found = state_files.decoded(evidence.state, host.settings)
     breaches: Mapping[str, Iterable[str]] = {
         state_files.CPU: () if found.cpu is None else state_checks.cpu_breaches(host, found.cpu),

@@ -34,7 +34,6 @@ class Holding:
     devices: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def amounts(self) -> dict[str, Quantity]:
-        """The same as a request."""
         found: dict[str, int] = {}
         if self.cpus:
             found["cpu"] = self.cpus.bit_count()
@@ -140,7 +139,6 @@ def holdings(
 
 
 def _of_pod(uid: str, cpu: CpuState | None, memory: MemoryState | None) -> Holding:
-    """What a pod with resources of its own holds as a whole."""
     return Holding(
         0 if cpu is None else cpu.pod_sets.get(uid, 0),
         () if memory is None else memory.pod_blocks.get(uid, ()),

@@ -104,14 +104,12 @@ def from_files(
 
 
 def from_bundle(path: Path) -> Loaded:
-    """The situation that was captured."""
     from numalign.adapters.sources.bundles import read_bundle  # noqa: PLC0415 - not for every source
 
     return loaded(evidence_in(read_bundle(path), str(path)))
 
 
 def from_agent(url: str) -> Loaded:
-    """The situation of a running agent."""
     return loaded(_agents(url))
 
 

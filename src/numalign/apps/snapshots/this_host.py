@@ -66,7 +66,6 @@ class Places:
     pod_resources: Path | None = None
 
     def under_root(self, path: str) -> Path:
-        """A path of the host, as we see it."""
         return self.root / path.lstrip("/")
 
 
@@ -77,7 +76,6 @@ def captured(
     version: Version | None = None,
     pods: Iterable[PodRecord] = (),
 ) -> tuple[Bundle, Machine]:
-    """What the host shows of itself, and its machine."""
     tree = RecordingTree(DirTree(places.root))
     machine = read_machine(tree)
     notes: list[str] = []

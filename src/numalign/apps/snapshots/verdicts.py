@@ -21,8 +21,6 @@ HEAD = ("POD", "CONTAINER", "CPUS", "MEMORY NODES", "DEVICES")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a host says to one pod."""
-
     pod: Pod
     before: Situation
     after: Situation
@@ -30,7 +28,6 @@ class Outcome:
 
     @property
     def is_admitted(self) -> bool:
-        """Whether it may run."""
         return isinstance(self.verdict, Admitted)
 
 
@@ -68,7 +65,9 @@ def as_data(outcome: Outcome) -> dict[str, Any]:
 
 
 def _container(placement: Placement, outcome: Outcome) -> dict[str, Any]:
-    from numalign.core.kubelet.cgroup_limits import mems_of  # noqa: PLC0415 - the table does without
+    # The table does without.
+    from numalign.core.kubelet.cgroup_limits import mems_of  # noqa: PLC0415
+    from numalign.wire.memory_block import memory_data  # noqa: PLC0415
 
     mems = mems_of(placement.memory)
     return {
@@ -76,9 +75,7 @@ def _container(placement: Placement, outcome: Outcome) -> dict[str, Any]:
         "exclusive": placement.cpus is not None,
         "cpus": format_list(_cpus(placement, outcome.after)),
         "memoryNodes": None if mems is None else list(mems),
-        "memory": [
-            {"type": b.type, "nodes": list(b.nodes), "sizeBytes": b.size} for b in placement.memory
-        ],
+        "memory": memory_data(placement.memory),
         "devices": {name: list(ids) for name, ids in placement.devices.items()},
         "hint": hint_data(placement.hint),
     }

@@ -25,8 +25,6 @@ NamespaceOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """Where the agent is."""
-
     socket: Annotated[
         Path | None,
         optional(

@@ -123,7 +123,6 @@ def _found(agent: AgentClient, kind: str, name: str | None, namespace: str | Non
 
 
 def _is_about(record: Mapping[str, Any], name: str | None, namespace: str | None) -> bool:
-    """Whether a row has to do with the pod that was asked for."""
     if name is None and namespace is None:
         return True
     if "holder" in record:

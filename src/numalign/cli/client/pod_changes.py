@@ -22,8 +22,6 @@ POLL_SECONDS: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became of one pod."""
-
     namespace: str
     name: str
     result: str  # created, replaced, unchanged, refused, deleted, not found

@@ -26,8 +26,6 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Everything that there was at one moment."""
-
     hosts: tuple[HostFacts, ...] = ()
     topologies: dict[str, HostTopology] = field(default_factory=dict)
     pods: tuple[ClusterPod, ...] = ()

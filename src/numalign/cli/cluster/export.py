@@ -28,8 +28,6 @@ app = new_app()
 
 @dataclass(frozen=True, slots=True)
 class _How:
-    """What to do with what is found."""
-
     out: Output
     interval: float
     is_oneshot: bool

@@ -63,7 +63,7 @@ def _row(record: dict[str, Any]) -> tuple[str, ...]:
     from numalign.core.values.sizes import human
 
     memory = ", ".join(
-        f"{human(block['bytes'])}{'' if block['type'] == 'memory' else ' ' + block['type']}"
+        f"{human(block['sizeBytes'])}{'' if block['type'] == 'memory' else ' ' + block['type']}"
         for block in record["memory"]
     )
     devices = ", ".join(f"{name}: {' '.join(ids)}" for name, ids in record["devices"].items())

@@ -70,7 +70,6 @@ def topology(
 
 
 def _lines(machine: Machine, wanted: str, *, full: bool, width: int) -> list[Line]:
-    """The machine as lines for people."""
     from numalign.apps.render import table, tree
 
     if wanted == "table":

@@ -21,8 +21,6 @@ REASONS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The controller of a pod."""
-
     api_version: str
     kind: str
     name: str
@@ -51,7 +49,6 @@ class SeenPod:
 
     @property
     def owner_key(self) -> str:
-        """What its refusals are counted under."""
         return self.owner.uid if self.owner is not None else self.root or self.uid
 
 

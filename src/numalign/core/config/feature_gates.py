@@ -16,8 +16,6 @@ from numalign.core.settings import Version
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One feature gate of one Kubernetes version."""
-
     default: bool
     stage: str  # alpha, beta, ga, deprecated or locked
 

@@ -29,8 +29,6 @@ from numalign.core.values.sizes import counted
 
 @dataclass(frozen=True, slots=True)
 class AllocationWords:
-    """The words about one failed allocation."""
-
     text: str
     resources: tuple[str, ...]
     facts: tuple[str, ...] = ()

@@ -37,7 +37,6 @@ class Room:
 
     @property
     def where(self) -> str:
-        """The nodes in words."""
         return f"{'node' if self.nodes.bit_count() == 1 else 'nodes'} {NodeSet(self.nodes)}"
 
     @property
@@ -50,8 +49,6 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What is asked for of one resource, and what there is."""
-
     resource: str
     provider: str
     asked: int  # CPUs, bytes or devices
@@ -61,12 +58,10 @@ class Demand:
 
     @property
     def free(self) -> int:
-        """What is free on all nodes together."""
         return sum(room.free for room in self.rooms)
 
     @property
     def most(self) -> int:
-        """What there is on all nodes together."""
         return sum(room.most for room in self.rooms)
 
     @property
@@ -126,7 +121,6 @@ def _devices(draft: Draft, container: Container | None) -> list[Demand]:
 
 
 def device_demand(draft: Draft, container: Container | None, name: str, asked: int) -> Demand:
-    """What is asked for of one kind of device."""
     resource = draft.devices.resources.get(name, EMPTY)
     again = resource.mask(draft.reusable.devices.get(name, ()))
     free = resource.healthy & ~draft.devices.busy.get(name, 0) | again

@@ -178,7 +178,6 @@ def _as_configured(case: Case) -> str:
 
 
 def pod_name(pod: Pod) -> str:
-    """The pod as people call it."""
     name = pod.name or pod.uid
     return f"{pod.namespace}/{name}" if pod.namespace else name
 

@@ -76,7 +76,6 @@ def is_agreed(topology: TopologyPolicy, answers: Mapping[str, ResourceHints]) ->
 
 
 def preferred_singles(answer: HintSet) -> int:
-    """The nodes that are a preferred hint on their own."""
     return mask_where(answer.singles(), answer)
 
 

@@ -22,8 +22,6 @@ SETS_NAMED_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class MergeWords:
-    """The words about one refused merge."""
-
     text: str
     resources: tuple[str, ...]
     facts: tuple[str, ...]
@@ -33,7 +31,6 @@ class MergeWords:
 def words(
     draft: Draft, topology: TopologyPolicy, step: MergeStep, wanted: Mapping[str, Demand]
 ) -> MergeWords:
-    """Why this merge was refused."""
     answers = by_resource(step)
     found = conflicts(topology, step)
     assert found, "a refused merge has a smallest part that is refused"

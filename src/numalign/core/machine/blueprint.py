@@ -63,7 +63,6 @@ class Blueprint:
 
     @property
     def cores(self) -> int:
-        """All cores of the machine."""
         return self.sockets * self.cores_per_socket
 
     def cpu(self, socket: int, core: int, thread: int) -> int:
@@ -95,7 +94,6 @@ def build(plan: Blueprint) -> Machine:
 
 
 def with_distances(machine: Machine, distance: Callable[[int, int], int]) -> Machine:
-    """The same machine with the distance from each node to each other one."""
     ids = [node.id for node in machine.nodes]
 
     def row(start: int) -> tuple[int, ...]:

@@ -43,7 +43,6 @@ class MachineInfo:
 
     @property
     def cpu_count(self) -> int:
-        """The number of logical CPUs."""
         return sum(len(core.threads) for node in self.nodes for core in node.cores)
 
 

@@ -51,7 +51,6 @@ def shape(machine: Machine) -> str:
 
 
 def memory(node: NumaNode) -> str:
-    """The memory of a node, or that it has none."""
     return human(node.memory_bytes) if node.memory_bytes else "no memory"
 
 

@@ -67,8 +67,6 @@ class Cpu:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """One cache and the CPUs that it serves."""
-
     level: int
     kind: CacheKind
     size_bytes: int
@@ -86,8 +84,6 @@ class HugePages:
 
 @dataclass(frozen=True, slots=True)
 class NumaNode:
-    """One NUMA node with its own CPUs and memory."""
-
     id: int
     cpus: CpuSet
     memory_bytes: int  # all of it, huge pages included
@@ -109,8 +105,6 @@ class MemoryPath:
 
 @dataclass(frozen=True, slots=True)
 class PciDevice:
-    """One PCI function and the NUMA node that it hangs on."""
-
     address: str  # 0000:3b:00.0
     kind: DeviceKind
     class_code: int  # 24 bits: base class, subclass, interface
@@ -137,22 +131,18 @@ class Machine:
 
     @cached_property
     def cpu_by_id(self) -> dict[int, Cpu]:
-        """Each online CPU by its number."""
         return {cpu.id: cpu for cpu in self.cpus}
 
     @cached_property
     def online(self) -> CpuSet:
-        """All online CPUs."""
         return CpuSet.of(cpu.id for cpu in self.cpus)
 
     @cached_property
     def node_set(self) -> NodeSet:
-        """All NUMA nodes."""
         return NodeSet.of(node.id for node in self.nodes)
 
     @cached_property
     def sockets(self) -> dict[int, CpuSet]:
-        """The CPUs of each socket, by socket id."""
         return _grouped((cpu.socket, cpu.id) for cpu in self.cpus)
 
     @cached_property

@@ -54,7 +54,6 @@ class NodePart:
 
     @property
     def cores(self) -> int:
-        """How many cores this part has."""
         return sum(len(cache.cores) for cache in self.caches)
 
 
@@ -78,7 +77,6 @@ class SocketPart:
 
     @property
     def nodes(self) -> tuple[NodePart, ...]:
-        """The node parts of all dies."""
         return tuple(node for die in self.dies for node in die.nodes)
 
 

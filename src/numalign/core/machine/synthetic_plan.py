@@ -60,12 +60,10 @@ class Plan:
 
     @property
     def core_count(self) -> int:
-        """The cores of the machine."""
         return self.node_count * self.cores_per_node
 
     @property
     def cores_per_socket(self) -> int:
-        """The cores of one socket."""
         return self.nodes_per_socket * self.cores_per_node
 
     def cpu(self, core: int, thread: int) -> int:

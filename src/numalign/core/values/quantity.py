@@ -92,7 +92,6 @@ class Quantity:
 
     @classmethod
     def of_milli(cls, number: int) -> Self:
-        """The quantity of so many thousandths."""
         scale = -3 if _INT64_MIN <= number <= _INT64_MAX else None
         return cls(number * 10**6, _Format.DECIMAL, scale, None)
 
@@ -138,7 +137,6 @@ class Quantity:
 
     @property
     def is_zero(self) -> bool:
-        """Whether the amount is nothing."""
         return not self._nanos
 
     @property

@@ -28,7 +28,6 @@ class _IdSet:
 
     @classmethod
     def of(cls, ids: Iterable[int]) -> Self:
-        """The set of these ids."""
         return cls(mask_of(ids))
 
     @classmethod
@@ -64,7 +63,6 @@ class _IdSet:
         return format_list(self.mask)
 
     def issubset(self, other: Self) -> bool:
-        """Whether every member is in the other set too."""
         return not self.mask & ~other.mask
 
 
@@ -81,7 +79,6 @@ class NodeSet(_IdSet):
 
 
 def mask_of(ids: Iterable[int]) -> int:
-    """The integer with these bits set."""
     mask = 0
     for i in ids:
         mask |= 1 << i

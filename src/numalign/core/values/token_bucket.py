@@ -16,7 +16,6 @@ class TokenBucket:
 
     @classmethod
     def full(cls, *, per_second: float, burst: float, now: float) -> TokenBucket:
-        """A bucket with all its tokens."""
         return cls(per_second, burst, burst, now)
 
     def taken(self, now: float) -> TokenBucket | None:

@@ -19,7 +19,6 @@ View = dict[str, Any]
 
 
 def as_data(found: Explanation) -> View:
-    """The explanation itself."""
     return {
         "pod": found.pod,
         "admitted": not found.reason,

@@ -28,8 +28,6 @@ class DeviceUse:
 
 @dataclass(frozen=True, slots=True)
 class ContainerView:
-    """What one container holds for itself."""
-
     name: str
     cpus: tuple[int, ...] = ()
     memory: tuple[Block, ...] = ()

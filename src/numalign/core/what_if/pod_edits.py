@@ -56,8 +56,6 @@ def _sorted_like(amounts: dict[str, Quantity], order: list[str]) -> Resources:
 
 
 def with_container(pod: Pod, name: str, edit: Callable[[Container], Container]) -> Pod:
-    """The pod with one of its containers changed."""
-
     def over(containers: tuple[Container, ...]) -> tuple[Container, ...]:
         return tuple(edit(c) if c.name == name else c for c in containers)
 
@@ -65,7 +63,6 @@ def with_container(pod: Pod, name: str, edit: Callable[[Container], Container]) 
 
 
 def amount_of(pod: Pod, container: str | None, resource: str) -> Quantity | None:
-    """What a container, or the pod itself, asks for of a resource."""
     if container is None:
         return (pod.requests or {}).get(resource, (pod.limits or {}).get(resource))
     for one in pod.in_order:

@@ -34,7 +34,6 @@ def reservations(settings: Settings, info: MachineInfo) -> Reservations:
 
 
 def applied(settings: Settings, found: Reservations) -> Settings:
-    """The settings with this reservation."""
     amounts = dict(settings.node_allocatable_reservation)
     amounts["cpu"] = Quantity.of(parse_list(found.cpus).bit_count())
     return replace(

@@ -55,7 +55,6 @@ class Trial:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The options that are on."""
         return (*sorted(self.settings.cpu_options), *sorted(self.settings.topology_options))
 
 
@@ -70,7 +69,6 @@ class Advice:
 
     @property
     def best(self) -> Trial | None:
-        """The recommended one."""
         return self.trials[0] if self.trials else None
 
 

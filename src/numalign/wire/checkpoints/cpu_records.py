@@ -102,19 +102,16 @@ _TAIL: Final = " Checksum:(checksum.Checksum)0}"
 
 
 def checksum_v1(record: RecordV1) -> int:
-    """The checksum of a V1 file."""
     entries = None if record.entries is None else sorted(record.entries.items())
     head = _dumped_head(LEGACY_NAME, record.policy, record.shared)
     return dump.checksum(f"{head}Entries:(map[string]string){dump.mapping(entries)}{_TAIL}")
 
 
 def checksum_v2(record: Record, name: str = LEGACY_NAME) -> int:
-    """The checksum of a V2 file."""
     return dump.checksum(f"{_dumped_start(record, name)}{_TAIL}")
 
 
 def checksum_v3(record: Record, name: str = LEGACY_NAME) -> int:
-    """The checksum of a V3 file."""
     pods = record.pods
     items = None if pods is None else ((pod, _dumped_pod(pods[pod].mask)) for pod in sorted(pods))
     dumped = f"PodEntries:(state.PodCPUAssignments){dump.mapping(items)}"

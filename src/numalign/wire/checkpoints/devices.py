@@ -30,8 +30,6 @@ Ids = tuple[str, ...] | None
 
 @dataclass(frozen=True, slots=True)
 class PodDevicesEntry:
-    """The devices of one resource that a container was given."""
-
     pod: str
     container: str
     resource: str
@@ -77,7 +75,6 @@ def checksum(checkpoint: DeviceCheckpoint) -> int:
 
 
 def dumped(checkpoint: DeviceCheckpoint) -> str:
-    """The text that the checksum is made of."""
     entries = None if checkpoint.entries is None else map(_dumped_entry, checkpoint.entries)
     return (
         "(checkpoint.checkpointData){PodDeviceEntries:([]checkpoint.PodDevicesEntry)"

@@ -22,16 +22,12 @@ class Table(msgspec.Struct):
 
 
 class Node(msgspec.Struct):
-    """One NUMA node."""
-
     assignments: int = 0
     tables: dict[str, Table | None] | None = None
     cells: list[int] | None = None
 
 
 class BlockRecord(msgspec.Struct):
-    """Memory given to a container or a pod."""
-
     nodes: list[int] | None = None
     type: str = ""
     size: int = 0
@@ -111,12 +107,10 @@ LEGACY_NAME: Final = "MemoryManagerCheckpoint"
 
 
 def checksum_v1(record: Record, name: str = LEGACY_NAME) -> int:
-    """The checksum of a V1 file."""
     return dump.checksum(f"{_dumped_start(record, name)} {_DUMPED_END}")
 
 
 def checksum_v2(record: Record) -> int:
-    """The checksum of a V2 file."""
     pods = record.pods
     items = None if pods is None else ((pod, _dumped_pod(pods[pod])) for pod in sorted(pods))
     dumped = f"PodEntries:(state.PodMemoryAssignments){dump.mapping(items)}"

@@ -33,7 +33,6 @@ def mapping(items: Iterable[tuple[str | int, str]] | None) -> str:
 
 
 def checksum(text: str) -> int:
-    """The checksum of a dumped text."""
     return fnv1a_32(text.encode())
 
 

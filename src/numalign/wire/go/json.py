@@ -61,7 +61,6 @@ def written_map(values: Mapping[str, str]) -> str:
 
 
 def written_list(values: Iterable[str]) -> str:
-    """An array of already written values."""
     return "[" + ",".join(values) + "]"
 
 

@@ -14,8 +14,6 @@ from numalign.wire.go.reading import Reading, kind_of
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A string."""
-
     go_type: str = "string"
 
     def zero(self) -> str:
@@ -44,7 +42,6 @@ class Whole:
     high: int
 
     def zero(self) -> int:
-        """Nothing."""
         return 0
 
     def read(self, value: Json, current: int, at: Reading) -> int:

@@ -55,11 +55,9 @@ class Items(Generic[T]):
         return self.name or f"[]{self.element.go_type}"
 
     def zero(self) -> list[T] | None:
-        """No list at all."""
         return None
 
     def read(self, value: Json, current: list[T] | None, at: Reading) -> list[T] | None:
-        """The list of what is read for each element."""
         if value is None:
             return None
         if not isinstance(value, list):
@@ -86,7 +84,6 @@ class Keyed(Generic[T]):
         return self.name or f"map[string]{self.element.go_type}"
 
     def zero(self) -> dict[str, T] | None:
-        """No map at all."""
         return None
 
     def read(self, value: Json, current: dict[str, T] | None, at: Reading) -> dict[str, T] | None:
@@ -108,7 +105,6 @@ class Numbered(Generic[T]):
         return self.name or f"map[{self.key.go_type}]{self.element.go_type}"
 
     def zero(self) -> dict[int, T] | None:
-        """No map at all."""
         return None
 
     def read(self, value: Json, current: dict[int, T] | None, at: Reading) -> dict[int, T] | None:
@@ -159,11 +155,9 @@ class Pointer(Generic[T]):
         return f"*{self.element.go_type}"
 
     def zero(self) -> T | None:
-        """Nothing to point at."""
         return None
 
     def read(self, value: Json, current: T | None, at: Reading) -> T | None:
-        """The value pointed at."""
         if value is None:
             return None
         return self.element.read(value, self.element.zero() if current is None else current, at)

@@ -67,7 +67,6 @@ HOST_NETWORK: Final = "numalign.io/host-network"
 
 
 def sandbox_request(spec: SandboxSpec) -> bytes:
-    """A RunPodSandboxRequest."""
     return v1.RunPodSandboxRequest(config=_sandbox(spec)).SerializeToString()
 
 
@@ -108,7 +107,6 @@ def _number(value: int | None) -> v1.Int64Value | None:
 
 
 def create_request(sandbox_id: str, sandbox: SandboxSpec, spec: ContainerSpec) -> bytes:
-    """A CreateContainerRequest."""
     config = v1.ContainerConfig(
         metadata=v1.ContainerMetadata(name=spec.name, attempt=spec.attempt),
         image=v1.ImageSpec(image=spec.image_id, user_specified_image=spec.image),
@@ -221,19 +219,16 @@ def status_request(container_id: str) -> bytes:
 
 
 def sandboxes_request(labels: Mapping[str, str]) -> bytes:
-    """A ListPodSandboxRequest for sandboxes with these labels."""
     found = v1.PodSandboxFilter(label_selector=labels)
     return v1.ListPodSandboxRequest(filter=found).SerializeToString()
 
 
 def containers_request(labels: Mapping[str, str]) -> bytes:
-    """A ListContainersRequest for containers with these labels."""
     found = v1.ContainerFilter(label_selector=labels)
     return v1.ListContainersRequest(filter=found).SerializeToString()
 
 
 def image_request(image: str) -> bytes:
-    """An ImageStatusRequest."""
     return v1.ImageStatusRequest(image=v1.ImageSpec(image=image)).SerializeToString()
 
 
@@ -246,7 +241,6 @@ def pull_request(image: str) -> bytes:
 
 
 def version_of(data: bytes) -> RuntimeVersion:
-    """The content of a VersionResponse."""
     found = parsed(v1.VersionResponse, data)
     return RuntimeVersion(found.runtime_name, found.runtime_version, found.runtime_api_version)
 
@@ -266,17 +260,14 @@ def has_systemd_driver(data: bytes) -> bool:
 
 
 def sandbox_id_of(data: bytes) -> str:
-    """The id in a RunPodSandboxResponse."""
     return parsed(v1.RunPodSandboxResponse, data).pod_sandbox_id
 
 
 def container_id_of(data: bytes) -> str:
-    """The id in a CreateContainerResponse."""
     return parsed(v1.CreateContainerResponse, data).container_id
 
 
 def sandboxes_of(data: bytes) -> list[Sandbox]:
-    """The content of a ListPodSandboxResponse."""
     return [
         Sandbox(
             item.id,
@@ -292,7 +283,6 @@ def sandboxes_of(data: bytes) -> list[Sandbox]:
 
 
 def containers_of(data: bytes) -> list[Listed]:
-    """The content of a ListContainersResponse."""
     return [
         Listed(
             item.id,
@@ -307,7 +297,6 @@ def containers_of(data: bytes) -> list[Listed]:
 
 
 def report_of(data: bytes) -> Report:
-    """The content of a ContainerStatusResponse."""
     found = parsed(v1.ContainerStatusResponse, data)
     status = found.status
     asked = status.resources.linux if status.resources.HasField("linux") else None
@@ -355,5 +344,4 @@ def image_of(data: bytes) -> ImageFound | None:
 
 
 def pulled_of(data: bytes) -> str:
-    """The reference in a PullImageResponse."""
     return parsed(v1.PullImageResponse, data).image_ref

@@ -141,8 +141,6 @@ class PullPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RuntimeVersion:
-    """Who answers."""
-
     name: str
     version: str
     api_version: str
@@ -166,8 +164,6 @@ class ImageFound:
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """A sandbox as a runtime lists it."""
-
     id: str
     uid: str
     name: str
@@ -179,8 +175,6 @@ class Sandbox:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A container as a runtime lists it."""
-
     id: str
     sandbox_id: str
     uid: str

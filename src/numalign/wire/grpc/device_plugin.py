@@ -80,7 +80,6 @@ def registration_of(data: bytes) -> Registration:
 
 
 def options_of(data: bytes) -> Options:
-    """The content of DevicePluginOptions."""
     found = parsed(v1beta1.DevicePluginOptions, data)
     return Options(
         has_preferred=found.get_preferred_allocation_available, prestart=found.pre_start_required
@@ -124,7 +123,6 @@ def _nodes(device: v1beta1.Device, faults: list[str]) -> tuple[int, ...]:
 
 
 def preferred_request(available: Iterable[str], must: Iterable[str], size: int) -> bytes:
-    """A PreferredAllocationRequest for one container."""
     one = v1beta1.ContainerPreferredAllocationRequest(
         available_deviceIDs=available, must_include_deviceIDs=must, allocation_size=size
     )
@@ -138,7 +136,6 @@ def preferred_of(data: bytes) -> tuple[str, ...]:
 
 
 def allocate_request(ids: Iterable[str]) -> bytes:
-    """An AllocateRequest for one container."""
     one = v1beta1.ContainerAllocateRequest(devices_ids=ids)
     return v1beta1.AllocateRequest(container_requests=[one]).SerializeToString()
 
@@ -178,12 +175,10 @@ def _allocation(found: v1beta1.ContainerAllocateResponse) -> Allocation:
 
 
 def pre_start_request(ids: Iterable[str]) -> bytes:
-    """A PreStartContainerRequest."""
     return v1beta1.PreStartContainerRequest(devices_ids=ids).SerializeToString()
 
 
 def plugin_info_of(data: bytes) -> PluginInfo:
-    """The content of a PluginInfo."""
     found = parsed(watcher.PluginInfo, data)
     versions = " ".join(found.supported_versions)
     _check_lengths(found.type, found.name, found.endpoint, versions)

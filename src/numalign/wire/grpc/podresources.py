@@ -27,7 +27,6 @@ class Wanted:
 
 
 def wanted_of(data: bytes) -> Wanted:
-    """The content of a GetPodResourcesRequest."""
     request = parsed(v1.GetPodResourcesRequest, data)
     return Wanted(request.pod_name, request.pod_namespace)
 
@@ -42,7 +41,6 @@ def pods_of(data: bytes) -> tuple[PodView, ...]:
 
 
 def allocatable_of(data: bytes) -> Allocatable:
-    """The content of an AllocatableResourcesResponse."""
     response = parsed(v1.AllocatableResourcesResponse, data)
     return Allocatable(tuple(response.cpu_ids), _blocks(response.memory), _uses(response.devices))
 
@@ -81,17 +79,14 @@ def _nodes(topology: v1.TopologyInfo) -> tuple[int, ...]:
 
 
 def list_response(pods: Iterable[PodView]) -> bytes:
-    """A ListPodResourcesResponse."""
     return v1.ListPodResourcesResponse(pod_resources=map(_pod, pods)).SerializeToString()
 
 
 def get_response(pod: PodView) -> bytes:
-    """A GetPodResourcesResponse."""
     return v1.GetPodResourcesResponse(pod_resources=_pod(pod)).SerializeToString()
 
 
 def allocatable_response(found: Allocatable) -> bytes:
-    """An AllocatableResourcesResponse."""
     return v1.AllocatableResourcesResponse(
         devices=map(_device, found.devices), cpu_ids=found.cpus, memory=map(_memory, found.memory)
     ).SerializeToString()

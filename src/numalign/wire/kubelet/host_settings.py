@@ -21,7 +21,6 @@ def host_settings(
     version: Version,
     fidelity: Fidelity = Fidelity.KUBELET,
 ) -> Settings:
-    """What the managers of this machine are configured with."""
     pages: dict[str, int] = {}
     for node in machine.nodes:
         for found in node.hugepages:

@@ -137,8 +137,6 @@ COUNT: Final = Kind(_count)
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of the file."""
-
     name: str
     member: str  # of the record
     kind: Kind = TEXT

@@ -15,7 +15,6 @@ _QUOTES = "put it in quotes"
 
 
 def shown(value: Value) -> str:
-    """A value as it is named in a message."""
     match value:
         case dict():
             return "a map"
@@ -40,7 +39,6 @@ class TypedMembers:
         self.faults: list[str] = []
 
     def note(self, key: str, found: str, expected: str, advice: str = "") -> None:
-        """Remember a fault of one member."""
         text = f"{self.path}{key}: found {found}, expected {expected}"
         self.faults.append(f"{text}; {advice}" if advice else text)
 
@@ -53,7 +51,6 @@ class TypedMembers:
         return default
 
     def truth(self, key: str, *, default: bool) -> bool:
-        """A truth value."""
         value = self.values.get(key, default)
         if isinstance(value, bool):
             return value
@@ -101,7 +98,6 @@ class TypedMembers:
         return {name: text for name, text in result.items() if isinstance(value[name], str | None)}
 
     def truths(self, key: str) -> dict[str, bool]:
-        """A map of truth values."""
         value = self._map(key) or {}
         inner = TypedMembers(value, f"{self.path}{key}.")
         result = {name: inner.truth(name, default=False) for name in value}
@@ -119,7 +115,6 @@ class TypedMembers:
         return result
 
     def items(self, key: str) -> list[Value]:
-        """A list."""
         value = self.values.get(key, [])
         if isinstance(value, list):
             return value

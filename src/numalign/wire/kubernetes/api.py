@@ -29,7 +29,6 @@ class Kind:
 
     @property
     def api_version(self) -> str:
-        """The apiVersion of its objects."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str | None = None, name: str | None = None, part: str = "") -> str:
@@ -86,8 +85,6 @@ class _ListHead(msgspec.Struct, rename={"resource_version": "resourceVersion", "
 
 
 class Page(msgspec.Struct):
-    """One page of a list."""
-
     metadata: _ListHead = msgspec.field(default_factory=_ListHead)
     items: list[msgspec.Raw] | None = None
 
@@ -109,8 +106,6 @@ WatchType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
 
 
 class WatchLine(msgspec.Struct):
-    """One line of a watch."""
-
     type: WatchType
     object: msgspec.Raw
 
@@ -122,7 +117,6 @@ _STATUS: Final = msgspec.json.Decoder(Status)
 
 
 def page_of(data: bytes) -> Page:
-    """A page of a list."""
     try:
         return _PAGE.decode(data)
     except msgspec.MsgspecError as exc:
@@ -130,7 +124,6 @@ def page_of(data: bytes) -> Page:
 
 
 def watch_line_of(data: bytes) -> WatchLine:
-    """One line of a watch."""
     try:
         return _LINE.decode(data)
     except msgspec.MsgspecError as exc:

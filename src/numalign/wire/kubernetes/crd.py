@@ -42,7 +42,6 @@ def crd() -> dict[str, Any]:
 
 
 def text() -> str:
-    """The same in YAML."""
     return yaml.dump(crd(), Dumper=_Plain, sort_keys=False, width=1000)
 
 

@@ -140,7 +140,6 @@ def read_hosts_asked(data: bytes) -> HostsAsked:
 
 
 def read_bind_asked(data: bytes) -> BindAsked:
-    """A request to bind."""
     args = _decoded(_BIND, data, "ExtenderBindingArgs")
     found = BindAsked(args.pod_name, args.pod_namespace, args.pod_u_i_d, args.node)
     for member, value in (

@@ -17,7 +17,6 @@ from numalign.core.cluster.publish.placement import PublishedPlacement
 from numalign.core.cluster.publish.zones import Attribute, HostTopology, Zone, ZoneResource, numa_id
 from numalign.core.errors import WireError
 from numalign.core.values.quantity import Quantity
-from numalign.wire import yaml as plain_yaml
 from numalign.wire.kubernetes import placement
 from numalign.wire.kubernetes.api import HOSTS, NRTS
 
@@ -100,11 +99,6 @@ def read(data: bytes) -> NrtObject:
     except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
         raise WireError(f"found no NodeResourceTopology: {exc}") from exc
     return _checked(found)
-
-
-def read_yaml(data: bytes) -> NrtObject:
-    """The object in a YAML or JSON text."""
-    return read(msgspec.json.encode(plain_yaml.load(data)))
 
 
 def _checked(found: _Object) -> NrtObject:

@@ -11,56 +11,17 @@ import msgspec
 
 from numalign.core.cluster.refused_pods import GATE, Owner, SeenPod, shape_of
 from numalign.core.errors import WireError
+from numalign.wire.kubernetes.objects import MIRROR_ANNOTATION, POD, ApiPod, read
 from numalign.wire.pods.manifests import core_pod
-from numalign.wire.pods.records import Metadata, PodRecord, PodSpec
 
 AVOIDED_ANNOTATION: Final = "numalign.io/avoided-hosts"
 RECREATE_ANNOTATION: Final = "numalign.io/recreate"
 ROOT_ANNOTATION: Final = "numalign.io/recreated-from"
-MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 NAME_LENGTH_MAX: Final = 253
 _AGAIN: Final = re.compile(r"(.*)-r([0-9]{1,6})")
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 # What the API server or the old pod's life has put into a pod, and no new pod may have.
 _OWN_METADATA: Final = ("labels", "annotations", "finalizers")
-
-
-class _Gate(msgspec.Struct):
-    name: str = ""
-
-
-class _Owner(msgspec.Struct):
-    apiVersion: str = ""  # noqa: N815
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-    controller: bool = False
-
-
-class _Metadata(Metadata):
-    deletionTimestamp: str | None = None  # noqa: N815
-    ownerReferences: list[_Owner] | None = None  # noqa: N815
-
-
-class _Spec(PodSpec):
-    schedulingGates: list[_Gate] | None = None  # noqa: N815
-
-
-class _Status(msgspec.Struct):
-    phase: str = ""
-    reason: str = ""
-    message: str = ""
-    qosClass: str = ""  # noqa: N815
-    startTime: str | None = None  # noqa: N815
-
-
-class _Pod(PodRecord):
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-    status: _Status = msgspec.field(default_factory=_Status)  # type: ignore[assignment] # only read, with more members
-
-
-_DECODER: Final = msgspec.json.Decoder(_Pod)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +33,13 @@ class WatchedPod:
 
 
 def watched_pod(data: bytes) -> WatchedPod:
-    """A v1.Pod in JSON."""
     try:
-        record = _DECODER.decode(data)
-        return _watched(record)
-    except (msgspec.DecodeError, ValueError) as error:
+        return _watched(read(POD, data))
+    except ValueError as error:
         raise WireError(f"found no v1.Pod: {error}") from error
 
 
-def _watched(record: _Pod) -> WatchedPod:
+def _watched(record: ApiPod) -> WatchedPod:
     metadata, spec, status = record.metadata, record.spec, record.status
     annotations = metadata.annotations or {}
     gates = [gate.name for gate in spec.schedulingGates or ()]
@@ -109,7 +68,7 @@ def _watched(record: _Pod) -> WatchedPod:
     return WatchedPod(seen, is_placed and _is_exclusive(record))
 
 
-def _is_exclusive(record: _Pod) -> bool:
+def _is_exclusive(record: ApiPod) -> bool:
     """Whether it may hold something for itself alone."""
     if record.status.qosClass == "Guaranteed":
         return True

@@ -1,8 +1,4 @@
-"""The members of v1.Pod and v1.Node that a scheduler looks at, as core values.
-
-The API server has checked these objects, so a member that it cannot have is a ``WireError`` that
-names the object; unknown members are passed over, since a newer server may have more.
-"""
+"""What a scheduler knows of pods and hosts, from v1.Pod and v1.Node."""
 
 from __future__ import annotations
 
@@ -25,112 +21,11 @@ from numalign.core.cluster.scheduling.constraints import (
 from numalign.core.errors import WireError
 from numalign.core.pod import Pod, counted
 from numalign.core.values.quantity import Quantity
+from numalign.wire.kubernetes import objects
 from numalign.wire.pods.manifests import core_pod, pod_documents, record_of
-from numalign.wire.pods.records import ContainerRecord, Metadata, PodRecord, PodSpec
 
 TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
-MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 _BOUND_VOLUMES: Final = ("persistentVolumeClaim", "ephemeral")
-
-
-class _Port(msgspec.Struct):
-    hostPort: int = 0  # noqa: N815
-    containerPort: int = 0  # noqa: N815
-    hostIP: str = ""  # noqa: N815
-    protocol: str = "TCP"
-
-
-class _Container(ContainerRecord):
-    ports: list[_Port] | None = None
-
-
-class _Expression(msgspec.Struct):
-    key: str = ""
-    operator: str = ""
-    values: list[str] | None = None
-
-
-class _Term(msgspec.Struct):
-    matchExpressions: list[_Expression] | None = None  # noqa: N815
-    matchFields: list[_Expression] | None = None  # noqa: N815
-
-
-class _Terms(msgspec.Struct):
-    nodeSelectorTerms: list[_Term] | None = None  # noqa: N815
-
-
-class _NodeAffinity(msgspec.Struct):
-    requiredDuringSchedulingIgnoredDuringExecution: _Terms | None = None  # noqa: N815
-
-
-class _PodAffinity(msgspec.Struct):
-    requiredDuringSchedulingIgnoredDuringExecution: list[Any] | None = None  # noqa: N815
-
-
-class _Affinity(msgspec.Struct):
-    nodeAffinity: _NodeAffinity | None = None  # noqa: N815
-    podAffinity: _PodAffinity | None = None  # noqa: N815
-    podAntiAffinity: _PodAffinity | None = None  # noqa: N815
-
-
-class _Toleration(msgspec.Struct):
-    key: str = ""
-    operator: str = ""
-    value: str = ""
-    effect: str = ""
-
-
-class _Spread(msgspec.Struct):
-    whenUnsatisfiable: str = "DoNotSchedule"  # noqa: N815
-
-
-class _Spec(PodSpec):
-    containers: list[_Container] | None = None  # type: ignore[assignment] # only read, with more members
-    initContainers: list[_Container] | None = None  # type: ignore[assignment] # noqa: N815 as above
-    schedulerName: str = "default-scheduler"  # noqa: N815
-    schedulingGates: list[Any] | None = None  # noqa: N815
-    nodeSelector: dict[str, str] | None = None  # noqa: N815
-    affinity: _Affinity | None = None
-    tolerations: list[_Toleration] | None = None
-    topologySpreadConstraints: list[_Spread] | None = None  # noqa: N815
-    volumes: list[dict[str, Any]] | None = None  # type: ignore[assignment] # here of every kind
-    resourceClaims: list[Any] | None = None  # noqa: N815
-    hostNetwork: bool = False  # noqa: N815
-
-
-class _Owner(msgspec.Struct):
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-    controller: bool = False
-
-
-class _Metadata(Metadata):
-    resourceVersion: str = ""  # noqa: N815
-    deletionTimestamp: str | None = None  # noqa: N815
-    ownerReferences: list[_Owner] | None = None  # noqa: N815
-
-
-class _Condition(msgspec.Struct):
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-
-
-class _Status(msgspec.Struct):
-    phase: str = ""
-    reason: str = ""
-    message: str = ""
-    qosClass: str = ""  # noqa: N815
-    nominatedNodeName: str = ""  # noqa: N815
-    conditions: list[_Condition] | None = None
-
-
-class _Pod(PodRecord):
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-    status: _Status = msgspec.field(default_factory=_Status)  # type: ignore[assignment] # only read, with more members
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,22 +54,14 @@ class ClusterPod:
 def pod_of(document: Mapping[str, Any]) -> ClusterPod:
     """A v1.Pod as it comes from the API server."""
     try:
-        record = msgspec.convert(document, _Pod)
+        record = msgspec.convert(document, objects.ApiPod)
     except msgspec.ValidationError as error:
         raise WireError(f"pod {_name(document)}: not a v1.Pod: {error}") from error
     return _cluster_pod(record)
 
 
 def pod_from_json(data: bytes) -> ClusterPod:
-    """A v1.Pod in JSON."""
-    try:
-        record = _POD_DECODER.decode(data)
-    except msgspec.DecodeError as error:
-        raise WireError(f"found no v1.Pod: {error}") from error
-    return _cluster_pod(record)
-
-
-_POD_DECODER: Final = msgspec.json.Decoder(_Pod)
+    return _cluster_pod(objects.read(objects.POD, data))
 
 
 def pods_of_manifest(data: bytes, *, source: str) -> list[ClusterPod]:
@@ -188,7 +75,7 @@ def pods_of_manifest(data: bytes, *, source: str) -> list[ClusterPod]:
     return found
 
 
-def _cluster_pod(record: _Pod) -> ClusterPod:
+def _cluster_pod(record: objects.ApiPod) -> ClusterPod:
     metadata, spec, status = record.metadata, record.spec, record.status
     owner = next((o for o in metadata.ownerReferences or () if o.controller), None)
     return ClusterPod(
@@ -214,9 +101,9 @@ def _cluster_pod(record: _Pod) -> ClusterPod:
     )
 
 
-def _demand(record: _Pod) -> Demand:
+def _demand(record: objects.ApiPod) -> Demand:
     spec = record.spec
-    affinity = spec.affinity or _Affinity()
+    affinity = spec.affinity or objects.Affinity()
     required = (
         affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution
         if affinity.nodeAffinity
@@ -234,18 +121,18 @@ def _demand(record: _Pod) -> Demand:
     )
 
 
-def _term(record: _Term) -> Term:
+def _term(record: objects.Term) -> Term:
     return Term(
         tuple(map(_requirement, record.matchExpressions or ())),
         tuple(map(_requirement, record.matchFields or ())),
     )
 
 
-def _requirement(record: _Expression) -> Requirement:
+def _requirement(record: objects.Expression) -> Requirement:
     return Requirement(record.key, record.operator, tuple(record.values or ()))
 
 
-def _ports(spec: _Spec) -> Iterator[HostPort]:
+def _ports(spec: objects.Spec) -> Iterator[HostPort]:
     # Only app containers and sidecars keep their ports; the others are gone when it matters.
     sidecars = [c for c in spec.initContainers or () if c.restartPolicy == "Always"]
     for container in [*sidecars, *(spec.containers or ())]:
@@ -255,7 +142,7 @@ def _ports(spec: _Spec) -> Iterator[HostPort]:
                 yield HostPort(number, port.protocol, port.hostIP or HostPort(0).address)
 
 
-def _unsupported(spec: _Spec, affinity: _Affinity) -> Iterator[str]:
+def _unsupported(spec: objects.Spec, affinity: objects.Affinity) -> Iterator[str]:
     for name, part in (
         ("required pod affinity", affinity.podAffinity),
         ("required pod anti-affinity", affinity.podAntiAffinity),
@@ -270,53 +157,8 @@ def _unsupported(spec: _Spec, affinity: _Affinity) -> Iterator[str]:
         yield "resourceClaims"
 
 
-# Hosts.
-
-
-class _Taint(msgspec.Struct):
-    key: str = ""
-    value: str = ""
-    effect: str = ""
-
-
-class _NodeSpec(msgspec.Struct):
-    taints: list[_Taint] | None = None
-    unschedulable: bool = False
-
-
-class _NodeStatus(msgspec.Struct):
-    allocatable: dict[str, str | int] | None = None
-    conditions: list[_Condition] | None = None
-
-
-class _Node(msgspec.Struct):
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
-    spec: _NodeSpec = msgspec.field(default_factory=_NodeSpec)
-    status: _NodeStatus = msgspec.field(default_factory=_NodeStatus)
-
-
-_NODE_DECODER: Final = msgspec.json.Decoder(_Node)
-
-
-def host_of(document: Mapping[str, Any]) -> HostFacts:
-    """A v1.Node as it comes from the API server."""
-    try:
-        record = msgspec.convert(document, _Node)
-    except msgspec.ValidationError as error:
-        raise WireError(f"node {_name(document)}: not a v1.Node: {error}") from error
-    return _host_facts(record)
-
-
 def host_from_json(data: bytes) -> HostFacts:
-    """A v1.Node in JSON."""
-    try:
-        record = _NODE_DECODER.decode(data)
-    except msgspec.DecodeError as error:
-        raise WireError(f"found no v1.Node: {error}") from error
-    return _host_facts(record)
-
-
-def _host_facts(record: _Node) -> HostFacts:
+    record = objects.read(objects.NODE, data)
     ready = next((c for c in record.status.conditions or () if c.type == "Ready"), None)
     return HostFacts(
         record.metadata.name,

@@ -21,8 +21,6 @@ Text = str | int  # YAML reads the set "5" and the amount "1024" as numbers
 
 
 class NodeForm(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """One NUMA node."""
-
     id: int
     cpus: Text = ""
     memory: Text = 0
@@ -99,8 +97,6 @@ class MachineForm(
     kw_only=True,
     rename={"api_version": "apiVersion", "memory_paths": "memoryPaths"},
 ):
-    """A whole machine."""
-
     api_version: str
     kind: str
     name: str = ""

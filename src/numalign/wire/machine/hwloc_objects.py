@@ -29,8 +29,6 @@ _BITMAP_CHARACTERS_MAX: Final = (ID_MAX + 1) // 32 * 11
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HwlocObject:
-    """One object of the topology."""
-
     kind: str  # as version 2 and 3 name it, or "Cache"
     element: Element
     parent: HwlocObject | None
@@ -42,7 +40,6 @@ class HwlocObject:
         return self.number("os_index")
 
     def number(self, name: str) -> int | None:
-        """A number among its attributes."""
         return number(self.element.get(name))
 
     def above(self, kind: str) -> HwlocObject | None:
@@ -93,7 +90,6 @@ def objects(root: Element, source: str) -> list[HwlocObject]:
 
 
 def of_kind(found: list[HwlocObject], kind: str) -> Iterator[HwlocObject]:
-    """The objects of one kind."""
     return (made for made in found if made.kind == kind)
 
 
@@ -107,7 +103,6 @@ def _object(element: Element, parent: HwlocObject | None, source: str) -> HwlocO
 
 
 def number(text: str | None) -> int | None:
-    """The number in an attribute, where it is one."""
     return int(text) if text is not None and _NUMBER.fullmatch(text) else None
 
 

@@ -7,29 +7,18 @@ from typing import Final
 
 from numalign.core.machine.machine import Cache, Cpu, Machine, MemoryPath, NumaNode, PciDevice
 from numalign.core.values.sets import CpuSet, format_list
-from numalign.wire.machine.form import (
-    API_VERSION,
-    KIND,
-    CacheForm,
-    DeviceForm,
-    MachineForm,
-    NodeForm,
-    PathForm,
-    Place,
-    SocketForm,
-    Text,
-)
+from numalign.wire.machine import form
 
-_PLACES: Final[tuple[Place, ...]] = ("core", "cpu", "node", "die", "socket")
+_PLACES: Final[tuple[form.Place, ...]] = ("core", "cpu", "node", "die", "socket")
 _BINARY_UNITS: Final = ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki"))
 
 
-def form_of(machine: Machine) -> MachineForm:
+def form_of(machine: Machine) -> form.MachineForm:
     """The form that reads back as the same machine."""
     memory = sum(node.memory_bytes for node in machine.nodes)
-    return MachineForm(
-        api_version=API_VERSION,
-        kind=KIND,
+    return form.MachineForm(
+        api_version=form.API_VERSION,
+        kind=form.KIND,
         name=machine.name,
         memory=None if machine.memory_bytes == memory else amount(machine.memory_bytes),
         sockets=[_socket(machine, socket) for socket in machine.sockets],
@@ -42,7 +31,7 @@ def form_of(machine: Machine) -> MachineForm:
     )
 
 
-def amount(size_bytes: int) -> Text:
+def amount(size_bytes: int) -> form.Text:
     """A number of bytes as the shortest exact quantity."""
     for shift, unit in _BINARY_UNITS:
         if size_bytes and size_bytes % (1 << shift) == 0:
@@ -61,8 +50,8 @@ def runs(numbers: Iterable[int]) -> str:
     return " ".join("-".join(map(str, part)) for part in parts)
 
 
-def _node(node: NumaNode) -> NodeForm:
-    return NodeForm(
+def _node(node: NumaNode) -> form.NodeForm:
+    return form.NodeForm(
         id=node.id,
         cpus=str(node.cpus),
         memory=amount(node.memory_bytes),
@@ -71,11 +60,11 @@ def _node(node: NumaNode) -> NodeForm:
     )
 
 
-def _socket(machine: Machine, socket: int) -> SocketForm:
+def _socket(machine: Machine, socket: int) -> form.SocketForm:
     cpus = [cpu for cpu in machine.cpus if cpu.socket == socket]
     leads = [cpu for cpu in cpus if cpu.core == cpu.id]
     core_ids = [cpu.core_id for cpu in leads]
-    return SocketForm(
+    return form.SocketForm(
         id=socket,
         cores=" ".join(str(machine.cores[cpu.core]) for cpu in leads),
         core_ids=None if core_ids == list(range(len(leads))) else runs(core_ids),
@@ -84,7 +73,7 @@ def _socket(machine: Machine, socket: int) -> SocketForm:
     )
 
 
-def _parts(cpus: list[Cpu], part: Callable[[Cpu], int | None]) -> dict[int, Text]:
+def _parts(cpus: list[Cpu], part: Callable[[Cpu], int | None]) -> dict[int, form.Text]:
     masks: dict[int, int] = {}
     for cpu in cpus:
         number = part(cpu)
@@ -93,7 +82,7 @@ def _parts(cpus: list[Cpu], part: Callable[[Cpu], int | None]) -> dict[int, Text
     return {number: format_list(masks[number]) for number in sorted(masks)}
 
 
-def places(machine: Machine) -> Mapping[Place, list[CpuSet]]:
+def places(machine: Machine) -> Mapping[form.Place, list[CpuSet]]:
     """The sets that "per core" and the like stand for, in the order of their lowest CPUs."""
     return {
         "cpu": [CpuSet(1 << cpu.id) for cpu in machine.cpus],
@@ -108,7 +97,7 @@ def _by_lowest(sets: Iterable[CpuSet]) -> list[CpuSet]:
     return sorted(sets, key=lambda cpus: cpus.mask & -cpus.mask)
 
 
-def _caches(machine: Machine) -> list[CacheForm]:
+def _caches(machine: Machine) -> list[form.CacheForm]:
     groups: dict[tuple[int, str, int, bool], list[Cache]] = {}
     for cache in machine.caches:
         key = (cache.level, cache.kind.value, cache.size_bytes, cache.id is None)
@@ -117,11 +106,11 @@ def _caches(machine: Machine) -> list[CacheForm]:
     return [_cache_group(group, named) for group in groups.values()]
 
 
-def _cache_group(group: list[Cache], named: Mapping[Place, list[CpuSet]]) -> CacheForm:
+def _cache_group(group: list[Cache], named: Mapping[form.Place, list[CpuSet]]) -> form.CacheForm:
     sets = [cache.cpus for cache in group]
     per = next((place for place in _PLACES if named[place] == sets), None)
     ids = [cache.id for cache in group if cache.id is not None]
-    return CacheForm(
+    return form.CacheForm(
         level=group[0].level,
         type=group[0].kind.value,
         size=amount(group[0].size_bytes),
@@ -131,8 +120,8 @@ def _cache_group(group: list[Cache], named: Mapping[Place, list[CpuSet]]) -> Cac
     )
 
 
-def _device(device: PciDevice) -> DeviceForm:
-    return DeviceForm(
+def _device(device: PciDevice) -> form.DeviceForm:
+    return form.DeviceForm(
         address=device.address,
         kind=device.kind,
         class_code=f"0x{device.class_code:06x}",
@@ -144,8 +133,8 @@ def _device(device: PciDevice) -> DeviceForm:
     )
 
 
-def _path(path: MemoryPath) -> PathForm:
-    return PathForm(
+def _path(path: MemoryPath) -> form.PathForm:
+    return form.PathForm(
         path.initiator,
         path.target,
         path.read_latency_ns,

@@ -94,7 +94,6 @@ def template_pod(document: Mapping[str, Any], kind: str, source: str) -> dict[st
 
 
 def record_of(document: Mapping[str, Any], source: str) -> PodRecord:
-    """One v1.Pod, checked."""
     if document.get("apiVersion", "v1") != "v1":
         raise WireError(f"{source}: found apiVersion {document['apiVersion']!r}, expected 'v1'")
     try:

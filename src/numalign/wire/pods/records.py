@@ -13,8 +13,6 @@ Amounts = dict[str, str | int | float]
 
 
 class Resources(msgspec.Struct, omit_defaults=True):
-    """Requests and limits as written."""
-
     requests: Amounts | None = None
     limits: Amounts | None = None
 
@@ -74,8 +72,6 @@ class SecurityContext(msgspec.Struct, omit_defaults=True):
 
 
 class ContainerRecord(msgspec.Struct, omit_defaults=True):
-    """One container of a pod."""
-
     name: str
     image: str = ""
     command: list[str] | None = None
@@ -91,8 +87,6 @@ class ContainerRecord(msgspec.Struct, omit_defaults=True):
 
 
 class HostPath(msgspec.Struct, omit_defaults=True):
-    """A file or directory of the host."""
-
     path: str
     type: str = ""
 
@@ -113,8 +107,6 @@ class Volume(msgspec.Struct, omit_defaults=True):
 
 
 class Metadata(msgspec.Struct, omit_defaults=True):
-    """What a pod is called."""
-
     name: str = ""
     generateName: str = ""  # noqa: N815
     namespace: str = ""
@@ -125,8 +117,6 @@ class Metadata(msgspec.Struct, omit_defaults=True):
 
 
 class PodSpec(msgspec.Struct, omit_defaults=True):
-    """What a pod is made of."""
-
     containers: list[ContainerRecord] | None = None
     initContainers: list[ContainerRecord] | None = None  # noqa: N815
     resources: Resources | None = None
@@ -151,8 +141,6 @@ class PodStatusRecord(msgspec.Struct, omit_defaults=True):
 
 
 class PodRecord(msgspec.Struct, omit_defaults=True):
-    """A v1.Pod."""
-
     apiVersion: str = "v1"  # noqa: N815
     kind: str = "Pod"
     metadata: Metadata = msgspec.field(default_factory=Metadata)

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
+
+from numalign.core.cluster.publish.export import KnownPod
 from numalign.core.errors import WireError
 from numalign.wire import yaml as plain_yaml
-from numalign.wire.pods.manifests import load_all, record_of
+from numalign.wire.pods.manifests import core_pod, load_all, record_of
 from numalign.wire.pods.records import (
     ContainerRecord,
     Metadata,
@@ -22,6 +25,7 @@ from numalign.wire.pods.records import (
 ENDED: Final = frozenset({"Succeeded", "Failed"})
 # The uid of the static pod that a mirror pod of the API server stands for.
 STATIC_UID: Final = "kubernetes.io/config.hash"
+_DECODER: Final = msgspec.json.Decoder(PodRecord)
 
 
 def running_pods(data: bytes, source: str) -> list[PodRecord]:
@@ -73,3 +77,13 @@ def _container(record: ContainerRecord) -> ContainerRecord:
     return ContainerRecord(
         name=record.name, resources=record.resources, restartPolicy=record.restartPolicy
     )
+
+
+def known_pod(data: bytes) -> KnownPod:
+    """A v1.Pod of the API server, under the uid that the kubelet knows it by."""
+    try:
+        record = _DECODER.decode(data)
+    except msgspec.DecodeError as error:
+        raise WireError(f"found no v1.Pod: {error}") from error
+    static = (record.metadata.annotations or {}).get(STATIC_UID)
+    return KnownPod(core_pod(record), static or record.metadata.uid)

@@ -27,8 +27,6 @@ _PACKAGE: Final = ("package_cpus", "core_siblings", "package_cpus_list", "core_s
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """Which CPUs there are."""
-
     online: CpuSet
     offline: CpuSet
 
@@ -46,7 +44,6 @@ class Topology:
 
     @property
     def says_nothing(self) -> bool:
-        """Whether there is nothing to place the CPU by."""
         return self.threads is None and self.package is None and self.core_id is None
 
 

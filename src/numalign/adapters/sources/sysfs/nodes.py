@@ -33,7 +33,6 @@ class _Row:
 
 
 def read_nodes(text: SysfsText, online: CpuSet) -> tuple[NumaNode, ...]:
-    """Every NUMA node with its own online CPUs, memory and distances."""
     ids = _node_ids(text)
     if not ids:
         text.notes.add("the kernel shows no NUMA nodes: the whole machine is taken as node 0")
@@ -54,7 +53,6 @@ def read_memory(text: SysfsText) -> int:
 
 
 def node_cpus(nodes: tuple[NumaNode, ...]) -> dict[int, int]:
-    """The node of each CPU that is on one."""
     return {cpu: node.id for node in nodes for cpu in node.cpus}
 
 

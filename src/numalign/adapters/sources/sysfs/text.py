@@ -67,7 +67,6 @@ class SysfsText:
         return None if text is None else text.strip(_SPACE) or None
 
     def number(self, path: str) -> int | None:
-        """The decimal number in a file."""
         text = self.words(path)
         if text is None or _NUMBER.fullmatch(text):
             return None if text is None else int(text)

@@ -19,14 +19,7 @@ from numalign.apps.agent.model import AgentPod
 from numalign.apps.agent.runtimes.processes import drift_text, expanded, nodes_of, records_of
 from numalign.apps.agent.runtimes.protocols import Started
 from numalign.core.errors import ConfigError, PeerError, PostponedError
-from numalign.core.kubelet.cgroup_limits import (
-    Limits,
-    QuotaRule,
-    hugepages_of,
-    limits_of_container,
-    limits_of_pod,
-    oom_score_adj,
-)
+from numalign.core.kubelet import cgroup_limits
 from numalign.core.kubelet.devices.plugin_answer import Allocation
 from numalign.core.machine.kubelet_view import MachineInfo
 from numalign.core.pod import Qos, exclusive_cpus, qos_class
@@ -88,13 +81,10 @@ def owner_of(state: Path) -> str:
 
 
 def log_path(state: Path, uid: str, container: str) -> Path:
-    """Where the output of a container goes."""
     return state / "logs" / uid / f"{container}.log"
 
 
 class Containers:
-    """Containers in a container runtime."""
-
     starts_in_background = True
 
     def __init__(
@@ -103,7 +93,7 @@ class Containers:
         settings: Settings,
         info: MachineInfo,
         state: Path,
-        quota: QuotaRule,
+        quota: cgroup_limits.QuotaRule,
     ) -> None:
         self.runtime = runtime
         self._settings = settings
@@ -128,7 +118,7 @@ class Containers:
         return StartRequest(
             sandbox=self._sandbox(pod, request.uid),
             qos=qos_class(pod.pod, self._settings),
-            pod_limits=limits_of_pod(
+            pod_limits=cgroup_limits.limits_of_pod(
                 pod.pod, self._settings, any_exclusive=any(own), quota=self._quota
             ),
             container=self._container(record, request),
@@ -204,13 +194,13 @@ class Containers:
         is_own = exclusive_cpus(pod.pod, container, self._settings) > 0
         sizes = {pages.size_bytes for node in self._info.nodes for pages in node.hugepages}
         return Resources(
-            limits=limits_of_container(
+            limits=cgroup_limits.limits_of_container(
                 pod.pod, container, self._settings, exclusive=is_own, quota=self._quota
             ),
             cpus=CpuSet(request.cpus),
             mems=None if request.nodes is None else NodeSet(request.nodes),
-            hugepages=hugepages_of(container, sizes),
-            oom_score_adj=oom_score_adj(
+            hugepages=cgroup_limits.hugepages_of(container, sizes),
+            oom_score_adj=cgroup_limits.oom_score_adj(
                 pod.pod, container, self._settings, self._info.memory_bytes
             ),
             kills_as_group=self.runtime.groups.kills_as_group,
@@ -230,7 +220,7 @@ class Containers:
         """The runtime's own helpers are where its operator put them."""
         del cpus
 
-    def set_qos_weights(self, weights: Iterable[tuple[Qos, Limits]]) -> None:
+    def set_qos_weights(self, weights: Iterable[tuple[Qos, cgroup_limits.Limits]]) -> None:
         """Gives the QoS classes their shares of CPU time."""
         for qos, limits in weights:
             self.runtime.groups.limit_qos(qos, limits)

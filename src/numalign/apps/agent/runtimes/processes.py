@@ -35,8 +35,6 @@ PATH_DEFAULT: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
 
 
 class Processes:
-    """Containers as processes of this host."""
-
     starts_in_background = False
 
     def __init__(
@@ -132,7 +130,6 @@ class Processes:
 
 
 def drift_text(d: Drift) -> str:
-    """One difference in words."""
     where = f"{d.container} of pod {d.pod_uid}: {d.kind} {d.where}"
     return f"{where}: found {d.found}, expected {d.expected}"
 

@@ -72,8 +72,6 @@ class Runtime(Protocol):
 
 
 class Plugins(Protocol):
-    """What is asked of device plugins."""
-
     async def preferred(
         self, resource: str, available: Sequence[str], must: Sequence[str], size: int
     ) -> tuple[str, ...]:

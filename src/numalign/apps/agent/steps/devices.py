@@ -5,27 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from numalign.apps.agent import notes
-from numalign.apps.agent.events import (
-    DevicesAllocated,
-    DevicesPrestarted,
-    DevicesRefused,
-    DevicesReported,
-    Effect,
-    Publish,
-    Save,
-    StopContainer,
-)
+from numalign.apps.agent import events, notes
 from numalign.apps.agent.model import AgentPod, AgentSetup, AgentState, DeviceSource, Phase
 from numalign.apps.agent.steps import admission, lifecycle
 from numalign.core.kubelet import host
 from numalign.core.kubelet.devices import devices
 from numalign.core.kubelet.devices.plugin_answer import parts_for_containers
 
-Next = tuple[AgentState, list[Effect]]
+Next = tuple[AgentState, list[events.Effect]]
 
 
-def reported(setup: AgentSetup, state: AgentState, event: DevicesReported) -> Next:
+def reported(setup: AgentSetup, state: AgentState, event: events.DevicesReported) -> Next:
     """A plugin sent its list: pods that waited for it may be decided about now."""
     resource = devices.device_resource(event.devices, has_preferred=event.has_preferred)
     found = devices.with_reported(state.host.devices, event.resource, resource)
@@ -36,7 +26,7 @@ def reported(setup: AgentSetup, state: AgentState, event: DevicesReported) -> Ne
         sources={**state.sources, event.resource: source},
     )
     note = notes.DevicesReported(event.resource, len(resource.ids), resource.healthy.bit_count())
-    effects: list[Effect] = [Save(state), Publish(note)]
+    effects: list[events.Effect] = [events.Save(state), events.Publish(note)]
     state, more = admission.retry_deferred(setup, state, event.now)
     return state, effects + more
 
@@ -48,10 +38,10 @@ def gone(state: AgentState, name: str) -> Next:
         return state, []
     found = devices.with_reported(state.host.devices, name, replace(known, healthy=0))
     state = replace(state, host=replace(state.host, devices=found))
-    return state, [Publish(notes.DevicesGone(name))]
+    return state, [events.Publish(notes.DevicesGone(name))]
 
 
-def allocated(setup: AgentSetup, state: AgentState, event: DevicesAllocated) -> Next:
+def allocated(setup: AgentSetup, state: AgentState, event: events.DevicesAllocated) -> Next:
     """A plugin prepared devices; with the last of them the pod can start."""
     known = state.pods.get(event.uid)
     key = event.container, event.resource
@@ -70,22 +60,24 @@ def allocated(setup: AgentSetup, state: AgentState, event: DevicesAllocated) -> 
         host=replace(state.host, devices=found),
         pods={**state.pods, event.uid: known},
     )
-    effects: list[Effect] = [Save(state), *_not_given(setup, known, event)]
+    effects: list[events.Effect] = [events.Save(state), *_not_given(setup, known, event)]
     if known.awaited:
         return state, effects
     state, more = lifecycle.start_due(setup, state, event.uid, event.now)
     return state, effects + more
 
 
-def _not_given(setup: AgentSetup, known: AgentPod, event: DevicesAllocated) -> Iterable[Effect]:
+def _not_given(
+    setup: AgentSetup, known: AgentPod, event: events.DevicesAllocated
+) -> Iterable[events.Effect]:
     """Says, once, what a plugin wants a container to have and a plain process does not get."""
     lost = parts_for_containers(event.allocation)
     if not lost or not setup.runs_processes:
         return []
-    return [Publish(notes.DevicesNotGiven(known.pod, event.container, event.resource, lost))]
+    return [events.Publish(notes.DevicesNotGiven(known.pod, event.container, event.resource, lost))]
 
 
-def refused(setup: AgentSetup, state: AgentState, event: DevicesRefused) -> Next:
+def refused(setup: AgentSetup, state: AgentState, event: events.DevicesRefused) -> Next:
     """A plugin did not prepare devices: the pod is refused after all."""
     uid = event.uid
     known = state.pods.get(uid)
@@ -101,16 +93,16 @@ def refused(setup: AgentSetup, state: AgentState, event: DevicesRefused) -> Next
     )
     freed = host.cleaned(setup.host, host.ended(state.host, uid))
     state = replace(state, host=freed, pods={**state.pods, uid: failed})
-    stops = [StopContainer(uid, name, 0.0) for name in failed.alive()]
+    stops = [events.StopContainer(uid, name, 0.0) for name in failed.alive()]
     at = f"{event.container}: {event.error}"
     return state, [
-        Save(state),
-        Publish(notes.PodRejected(known.pod, failed.reason, at=at)),
+        events.Save(state),
+        events.Publish(notes.PodRejected(known.pod, failed.reason, at=at)),
         *stops,
     ]
 
 
-def prestarted(setup: AgentSetup, state: AgentState, event: DevicesPrestarted) -> Next:
+def prestarted(setup: AgentSetup, state: AgentState, event: events.DevicesPrestarted) -> Next:
     """The plugins know of a container that is about to start: now it may."""
     known = state.pods.get(event.uid)
     if known is None:

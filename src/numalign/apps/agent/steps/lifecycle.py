@@ -50,7 +50,6 @@ NEVER_RAN_CODE: Final = 128  # as for a command that cannot be started
 
 
 def start_due(setup: AgentSetup, state: AgentState, uid: str, now: float) -> Next:
-    """Starts whatever of a pod can be started now."""
     known = state.pods[uid]
     if known.is_terminal or known.deleting or known.awaited or known.waits_for_plugin:
         return state, []
@@ -64,7 +63,6 @@ def start_due(setup: AgentSetup, state: AgentState, uid: str, now: float) -> Nex
 
 
 def _due(known: AgentPod, now: float) -> list[Container]:
-    """The containers whose turn it is."""
     for container in known.pod.init_containers:
         status = known.containers[container.name]
         if status.state is RunState.WAITING:
@@ -149,7 +147,6 @@ def _with_status(state: AgentState, uid: str, name: str, status: ContainerStatus
 
 
 def started(setup: AgentSetup, state: AgentState, event: ContainerStarted) -> Next:
-    """A container has a process."""
     uid, name, now = event.uid, event.container, event.now
     known = state.pods.get(uid)
     if known is None:
@@ -350,7 +347,6 @@ def deleted(setup: AgentSetup, state: AgentState, uid: str, request: int | None)
 
 
 def start_all_due(setup: AgentSetup, state: AgentState, now: float) -> Next:
-    """Starts what had to wait until now."""
     effects: list[Effect] = []
     for uid, known in list(state.pods.items()):
         if any(status.state is RunState.WAITING for status in known.containers.values()):

@@ -38,8 +38,6 @@ Key = tuple[str, str]  # pod uid, container
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How one run of a container ended."""
-
     attempt: int
     code: int
     message: str = ""

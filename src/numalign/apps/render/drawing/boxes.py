@@ -53,7 +53,6 @@ class Heading:
 
     @property
     def height(self) -> float:
-        """The height of the line."""
         return self.size * _LINE
 
 
@@ -76,8 +75,6 @@ class Stretch(StrEnum):
 
 @dataclass(frozen=True)
 class Grid:
-    """Panels in rows of so many columns."""
-
     panels: tuple[Panel, ...]
     columns: int = 1
     gap: float = 5
@@ -106,8 +103,6 @@ class Grid:
 
 @dataclass(frozen=True)
 class Panel:
-    """A box with headings, a bar and grids of panels, from top to bottom."""
-
     role: str  # what it looks like, for the one who draws it
     headings: tuple[Heading, ...] = ()
     bar: Bar | None = None
@@ -133,8 +128,6 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A rectangle in its place."""
-
     x: float
     y: float
     w: float

@@ -168,7 +168,6 @@ def _legend(machine: Machine, rows: int) -> Panel:
 
 
 def _lines(text: str) -> list[Heading]:
-    """A note in lines that are not too wide."""
     lines: list[str] = []
     for word in text.replace(",", ", ").split():
         longer = f"{lines[-1]} {word}" if lines else ""

@@ -57,7 +57,6 @@ class Picture:
 
 
 def picture(machine: Machine) -> Picture:
-    """The machine, laid out."""
     page = _page(machine)
     least = page.size
     room = Size(ceil(least.w), ceil(least.h))  # whole pixels: no line of background at the edge

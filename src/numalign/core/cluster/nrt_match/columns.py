@@ -96,7 +96,6 @@ class Columns:
         return self._depth
 
     def slot(self, name: str) -> int | None:
-        """The slot of a host."""
         return self._slots.get(name)
 
     def record(self, slot: int) -> HostRecord | None:
@@ -104,7 +103,6 @@ class Columns:
         return self._records[slot]
 
     def distances_known(self) -> list[Distances]:
-        """The distances that hosts have, by their number."""
         return list(self._known_distances)
 
     # Changes.
@@ -231,11 +229,9 @@ class Columns:
     # Reading.
 
     def numbers(self, slots: Slots | slice) -> Slots:
-        """Slots by their numbers."""
         return np.arange(*slots.indices(self.size)) if isinstance(slots, slice) else slots
 
     def lines(self, slots: Slots | slice) -> Lines:
-        """The hosts of these slots."""
         numbers = self.numbers(slots)
         part: Any = slice(numbers[0], numbers[-1] + 1) if isinstance(slots, slice) else slots
         return Lines(

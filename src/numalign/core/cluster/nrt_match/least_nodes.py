@@ -65,7 +65,6 @@ def _single(number: float) -> float:
 
 
 def least_nodes_score(host: HostRecord, need: PodNeed) -> int:
-    """The score of one host for one Guaranteed pod."""
     zones = host.zones or ()
     distances = distances_of(zones)
     free = [dict(zone.available) for zone in zones]
@@ -87,7 +86,6 @@ def least_nodes_score(host: HostRecord, need: PodNeed) -> int:
 
 
 def score_of(count: int, max_nodes: int, *, is_optimal: bool) -> int:
-    """The score of so many NUMA nodes."""
     unit = SCORE_MAX // max_nodes
     return SCORE_MAX - count * unit + (unit // 2 if is_optimal else 0)
 

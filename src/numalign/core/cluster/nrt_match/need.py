@@ -60,8 +60,6 @@ class Ask:
 
 @dataclass(frozen=True)
 class PodNeed:
-    """The needs of one pod."""
-
     qos: Qos
     asks: tuple[Ask, ...]  # init containers, then app containers
     total: Amounts
@@ -89,7 +87,6 @@ class PodNeed:
 
 
 def need_of(pod: Pod) -> PodNeed:
-    """The needs of a pod."""
     asks = [Ask(_why(c), nanos_of(c.requests)) for c in pod.in_order]
     return PodNeed(qos_class(pod, _SETTINGS), tuple(asks), total_of(asks, nanos_of(pod.overhead)))
 
@@ -118,7 +115,6 @@ def total_of(asks: Iterable[Ask], overhead: Amounts) -> dict[str, int]:
 
 
 def nanos_of(resources: Resources) -> dict[str, int]:
-    """Amounts as billionths."""
     return {name: amount.nanos for name, amount in resources.items()}
 
 

@@ -13,7 +13,6 @@ _LENGTH_MIN: Final = 16
 
 
 def pod_hash(namespace: str, name: str) -> int:
-    """The share of one pod in a fingerprint."""
     return xxhash.xxh64_intdigest(name.encode(), xxhash.xxh64_intdigest(namespace.encode()))
 
 

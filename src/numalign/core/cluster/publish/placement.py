@@ -39,14 +39,11 @@ class PlacedPod:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Namespace and name."""
         return self.namespace, self.name
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedPlacement:
-    """One host at the moment of publishing."""
-
     machine: MachineInfo
     settings: Settings
     devices: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)

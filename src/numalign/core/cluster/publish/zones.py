@@ -52,16 +52,12 @@ _DIGITS_MAX: Final = 19  # more do not fit 64 bits, in which the text is read
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One named text."""
-
     name: str
     value: str
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneResource:
-    """The amounts of one resource in one zone."""
-
     name: str
     capacity: Quantity
     allocatable: Quantity
@@ -82,8 +78,6 @@ class Zone:
 
 @dataclass(frozen=True, slots=True)
 class HostTopology:
-    """Everything that one host publishes."""
-
     name: str
     zones: tuple[Zone, ...] = ()
     attributes: tuple[Attribute, ...] = ()
@@ -157,7 +151,6 @@ def numa_id(zone: Zone) -> int | None:
 
 
 def zone_name(node: int) -> str:
-    """The name of the zone of a NUMA node."""
     return f"{ZONE_PREFIX}{node}"
 
 

@@ -20,8 +20,6 @@ _INTEGER_LENGTH_MAX: Final = 20
 
 
 class Operator(StrEnum):
-    """How a requirement compares."""
-
     IN = "In"
     NOT_IN = "NotIn"
     EXISTS = "Exists"

@@ -76,8 +76,6 @@ class _Judged:
 
 @dataclass(slots=True)
 class _Known:
-    """One host."""
-
     name: str
     facts: HostFacts | None = None
     topology: HostTopology | None = None
@@ -142,7 +140,6 @@ class Fleet:
     # Events.
 
     def host_changed(self, facts: HostFacts) -> None:
-        """A host is new or other than before."""
         known = self._known(facts.name)
         before, known.facts = known.facts, facts
         if before is None or before.allocatable.keys() != facts.allocatable.keys():
@@ -150,13 +147,11 @@ class Fleet:
             self._refresh(known)
 
     def host_gone(self, name: str) -> None:
-        """A host is gone."""
         known = self._known(name)
         known.facts = known.base = None
         self._refresh(known)
 
     def topology_changed(self, topology: HostTopology) -> None:
-        """A host published something."""
         known = self._known(topology.name)
         known.topology, known.base = topology, None
         placement = topology.placement if self._is_exact else None
@@ -209,7 +204,6 @@ class Fleet:
         self._refresh(known)
 
     def pod_gone(self, host: str, uid: str) -> None:
-        """A pod is not on a host any more."""
         known = self._known(host)
         if known.pods.pop(uid, None) is not None:
             known.confirmed.pop(uid, None)
@@ -274,7 +268,6 @@ class Fleet:
         return refusals.common(known.record, need_of(pod))
 
     def refusals(self, pod: Pod, hosts: Collection[str]) -> Mapping[str, Refusal]:
-        """Which of these hosts would not take the pod."""
         found: dict[str, Refusal] = {}
         fitting = self._evaluator.evaluated(need_of(pod)).fitting.tolist()
         for name in hosts:

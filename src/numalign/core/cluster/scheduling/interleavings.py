@@ -150,7 +150,6 @@ class Table:
 
     @property
     def states(self) -> tuple[HostState, ...]:
-        """The states after everything."""
         return self.cells[tuple(row.size for row in self.rows)]
 
 

@@ -46,8 +46,6 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """One host as it was when it published."""
-
     frame: Frame
     state: HostState
     confirmed: frozenset[str]  # uids of the named pods that are in it

@@ -38,7 +38,6 @@ class Refusal:
 
     @property
     def text(self) -> str:
-        """The cause with its amounts."""
         return self._with_amounts(self.found, "has")
 
     def _with_amounts(self, found: int, has: str) -> str:

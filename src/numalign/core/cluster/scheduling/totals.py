@@ -30,7 +30,6 @@ class Lack:
 
 
 def amount_text(resource: str, amount: int) -> str:
-    """An amount as Kubernetes writes it."""
     if resource == "cpu":
         return str(Quantity.of_milli(amount))
     is_bytes = resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-")

@@ -10,20 +10,8 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Final
 
+from numalign.core.kubelet import decisions
 from numalign.core.kubelet.admission.draft import Draft, no_preference
-from numalign.core.kubelet.decisions import (
-    Admitted,
-    AllocateStep,
-    AllocationError,
-    Broken,
-    Decision,
-    KubeletBreaksError,
-    MergeStep,
-    Placement,
-    Reason,
-    Rejected,
-    Trace,
-)
 from numalign.core.kubelet.devices.devices import Preferred
 from numalign.core.kubelet.host import NO_HINT, Host, HostState
 from numalign.core.kubelet.topology.hints import Hint
@@ -60,9 +48,9 @@ def admit(
     *,
     operation: Operation = Operation.ADD,
     preferred: Preferred = no_preference,
-    trace: Trace | None = None,
+    trace: decisions.Trace | None = None,
     past_defects: bool = False,
-) -> tuple[HostState, Decision]:
+) -> tuple[HostState, decisions.Decision]:
     """The next state and the decision about one pod.
 
     A rejected pod is not active in the next state, but what it was given on the way is still
@@ -80,15 +68,15 @@ def admit(
     )
     try:
         _run(draft, trace)
-    except KubeletBreaksError as error:
-        return state, Broken(error.kind, error.statement)
+    except decisions.KubeletBreaksError as error:
+        return state, decisions.Broken(error.kind, error.statement)
     except _RefusedError as refusal:
         return draft.refused(), refusal.rejected
     after = draft.admitted()
-    return after, Admitted(placements(after, pod))
+    return after, decisions.Admitted(placements(after, pod))
 
 
-def placements(state: HostState, pod: Pod) -> tuple[Placement, ...]:
+def placements(state: HostState, pod: Pod) -> tuple[decisions.Placement, ...]:
     """What each container of an active pod holds, init containers first."""
     uid = pod.uid
     cpus = state.cpu.entries.get(uid, {})
@@ -96,7 +84,7 @@ def placements(state: HostState, pod: Pod) -> tuple[Placement, ...]:
     held = state.devices.entries.get(uid, {})
     hints = state.hints.get(uid, {})
     return tuple(
-        Placement(
+        decisions.Placement(
             c.name,
             hints.get(c.name, NO_HINT),
             cpus.get(c.name),
@@ -108,12 +96,12 @@ def placements(state: HostState, pod: Pod) -> tuple[Placement, ...]:
 
 
 class _RefusedError(Exception):
-    def __init__(self, rejected: Rejected) -> None:
+    def __init__(self, rejected: decisions.Rejected) -> None:
         super().__init__(rejected.message)
         self.rejected = rejected
 
 
-def _run(draft: Draft, trace: Trace | None) -> None:
+def _run(draft: Draft, trace: decisions.Trace | None) -> None:
     if draft.host.is_safe and draft.is_placed():
         return  # a running pod keeps what it has, whatever would be decided today
     topology = draft.host.topology
@@ -126,7 +114,7 @@ def _run(draft: Draft, trace: Trace | None) -> None:
         _pod_scope(draft, topology, trace)
 
 
-def _container_scope(draft: Draft, topology: TopologyPolicy, trace: Trace | None) -> None:
+def _container_scope(draft: Draft, topology: TopologyPolicy, trace: decisions.Trace | None) -> None:
     text = NOT_ALIGNED_CONTAINERS if draft.is_pod_level else NOT_ALIGNED
     for container in draft.pod.in_order:
         hint = _merged(draft, topology, container, text, trace)
@@ -134,7 +122,7 @@ def _container_scope(draft: Draft, topology: TopologyPolicy, trace: Trace | None
         _allocate(draft, container, hint, trace)
 
 
-def _pod_scope(draft: Draft, topology: TopologyPolicy, trace: Trace | None) -> None:
+def _pod_scope(draft: Draft, topology: TopologyPolicy, trace: decisions.Trace | None) -> None:
     if draft.is_pod_level:
         hint = _merged(draft, topology, None, NOT_ALIGNED_POD, trace)
         draft.hints.update(dict.fromkeys((c.name for c in draft.pod.in_order), hint))
@@ -152,7 +140,7 @@ def _merged(
     topology: TopologyPolicy,
     container: Container | None,
     text: str,
-    trace: Trace | None,
+    trace: decisions.Trace | None,
 ) -> Hint:
     answers = draft.answers(container)
     hint, is_admitted = topology.decide(
@@ -161,13 +149,15 @@ def _merged(
     name = None if container is None else container.name
     if trace is not None:
         by_provider = dict(zip(PROVIDERS, answers, strict=True))
-        trace.steps.append(MergeStep(name, by_provider, hint, is_admitted))
+        trace.steps.append(decisions.MergeStep(name, by_provider, hint, is_admitted))
     if not is_admitted:
-        raise _RefusedError(Rejected(Reason.TOPOLOGY_AFFINITY, text, name))
+        raise _RefusedError(decisions.Rejected(decisions.Reason.TOPOLOGY_AFFINITY, text, name))
     return hint
 
 
-def _allocate(draft: Draft, container: Container, hint: Hint, trace: Trace | None) -> None:
+def _allocate(
+    draft: Draft, container: Container, hint: Hint, trace: decisions.Trace | None
+) -> None:
     name = container.name
     _attempt(DEVICE_MANAGER, name, trace, lambda: draft.give_devices(container, hint))
     _attempt(CPU_MANAGER, name, trace, lambda: draft.give_cpus(container, hint))
@@ -175,16 +165,18 @@ def _allocate(draft: Draft, container: Container, hint: Hint, trace: Trace | Non
 
 
 def _attempt(
-    provider: str, container: str | None, trace: Trace | None, give: Callable[[], None]
+    provider: str, container: str | None, trace: decisions.Trace | None, give: Callable[[], None]
 ) -> None:
     try:
         give()
-    except AllocationError as error:
+    except decisions.AllocationError as error:
         if trace is not None:
-            trace.steps.append(AllocateStep(container, provider, error.text))
+            trace.steps.append(decisions.AllocateStep(container, provider, error.text))
         message = error.text
-        if error.reason is Reason.UNEXPECTED:
+        if error.reason is decisions.Reason.UNEXPECTED:
             message = f"Allocate failed due to {error.text}, which is unexpected"
-        raise _RefusedError(Rejected(error.reason, message, container, provider)) from error
+        raise _RefusedError(
+            decisions.Rejected(error.reason, message, container, provider)
+        ) from error
     if trace is not None:
-        trace.steps.append(AllocateStep(container, provider))
+        trace.steps.append(decisions.AllocateStep(container, provider))

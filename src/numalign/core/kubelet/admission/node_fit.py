@@ -41,7 +41,6 @@ class Shortage:
 
     @property
     def message(self) -> str:
-        """The kubelet's message."""
         return (
             f"Node didn't have enough resource: {self.resource}, requested: {self.requested}, "
             f"used: {self.used}, capacity: {self.capacity}"

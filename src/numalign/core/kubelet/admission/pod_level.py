@@ -143,7 +143,6 @@ def _cpu_parts(policy: CpuPolicy, pod: Pod, settings: Settings, cpus: int) -> di
 def give_memory(
     policy: MemoryPolicy, state: MemoryState, pod: Pod, settings: Settings, hint: Hint
 ) -> MemoryState:
-    """The state after a pod got its memory."""
     totals = pod_memory_requests(pod, settings)
     if not totals:
         return state

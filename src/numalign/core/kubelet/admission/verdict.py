@@ -37,7 +37,6 @@ class OutOf:
 
     @property
     def reason(self) -> str:
-        """The kubelet's reason."""
         return Reason.UNEXPECTED.value if self.is_critical else self.shortages[0].reason
 
     @property

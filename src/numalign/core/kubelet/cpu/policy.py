@@ -65,7 +65,6 @@ class CpuPolicy:
 
     @cached_property
     def strategy(self) -> Strategy:
-        """How CPUs are packed."""
         return Strategy(
             spread_cores=SPREAD_CORES in self.options,
             align_uncore=UNCORE in self.options,

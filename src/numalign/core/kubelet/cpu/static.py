@@ -185,7 +185,6 @@ def _aligned(policy: CpuPolicy, nodes: int) -> int:
 def stored(
     state: CpuState, uid: str, name: str, cpus: int, shared: int, *, baselines: bool
 ) -> CpuState:
-    """The state with one more assignment."""
     entries = {**state.entries, uid: {**state.entries.get(uid, {}), name: cpus}}
     kept = state.baselines
     if baselines and name not in kept.get(uid, {}):

@@ -44,7 +44,6 @@ class CpuTopology:
 
     @cached_property
     def sockets(self) -> Units:
-        """Sockets by id."""
         return _units((p.socket, cpu) for cpu, p in self.places.items())
 
     @cached_property
@@ -54,12 +53,10 @@ class CpuTopology:
 
     @cached_property
     def uncores(self) -> Units:
-        """Uncore caches by id."""
         return _units((p.uncore, cpu) for cpu, p in self.places.items())
 
     @cached_property
     def all(self) -> int:
-        """Every CPU."""
         mask = 0
         for cpu in self.places:
             mask |= 1 << cpu

@@ -169,7 +169,6 @@ def restored(saved: SavedDevices | None) -> DeviceState:
 
 
 def without_pods(state: DeviceState, gone: Iterable[str]) -> DeviceState:
-    """The state after the devices of these pods were freed."""
     entries, in_use, busy = dict(state.entries), dict(state.in_use), dict(state.busy)
     for uid in gone:
         for resources in entries.pop(uid, {}).values():
@@ -266,8 +265,6 @@ def _touched(resource: DeviceResource, devices: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One request for devices."""
-
     uid: str
     container: str
     resource: str
@@ -379,7 +376,6 @@ def _split_and_take(
 def with_held(
     state: DeviceState, wanted: Wanted, ids: tuple[str, ...], response: bytes = b""
 ) -> DeviceState:
-    """The state after devices were given to a container."""
     resource = state.resources[wanted.resource]
     by_node: dict[int, list[str]] = {}
     for device_id in ids:

@@ -43,7 +43,6 @@ class Region:
     needs: tuple[Need, ...]
 
     def contains(self, nodes: int) -> bool:
-        """Whether this set is in the region."""
         if nodes & ~self.support or self.must & ~nodes:
             return False
         for need in self.needs:  # noqa: SIM110 a generator costs more than the loop here
@@ -84,7 +83,6 @@ class HintSet:
     socket_rule: SocketRule | None = None
 
     def contains(self, nodes: int) -> bool:
-        """Whether this set of nodes is one of the hints."""
         return nodes in self.exact or (self.region is not None and self.region.contains(nodes))
 
     def is_preferred(self, nodes: int) -> bool:
@@ -102,7 +100,6 @@ class HintSet:
         return found
 
     def is_empty(self) -> bool:
-        """Whether there is no hint at all."""
         if self.exact:
             return False
         return self.region is None or not self.region.contains(self.region.support)

@@ -45,8 +45,6 @@ def flattened(answers: Sequence[ProviderHints]) -> list[ResourceHints]:
 
 @dataclass(frozen=True, slots=True)
 class Merger:
-    """How to merge on one machine."""
-
     all_nodes: int
     distances: Distances | None = None  # with prefer-closest-numa-nodes
 

@@ -37,7 +37,6 @@ class Need:
         return True
 
     def is_met(self, nodes: int) -> bool:
-        """Whether this set of nodes has enough."""
         total = 0
         for mask, weight in self.items:
             if mask & nodes:
@@ -64,7 +63,6 @@ class Need:
         return sum(weights[:size]) >= self.amount
 
     def total(self, nodes: int) -> int:
-        """How much this set of nodes has."""
         return sum(weight for mask, weight in self.items if mask & nodes)
 
 

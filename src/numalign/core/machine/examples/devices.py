@@ -19,8 +19,6 @@ _SAMSUNG: Final = 0x144D
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What all devices of one model have in common."""
-
     kind: DeviceKind
     class_code: int
     vendor_id: int
@@ -44,7 +42,6 @@ VIRTIO_BLOCK: Final = Model(DeviceKind.STORAGE, 0x010000, _VIRTIO, 0x1042)
 
 
 def pci(model: Model, address: str, node: int | None, name: str = "") -> PciDevice:
-    """One device at its place."""
     return PciDevice(
         address=address,
         kind=model.kind,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from numalign.core.machine.locality import near_cpus
+from tests.wire.machine.locality import near_cpus
+
 from numalign.core.machine.machine import MemoryPath
 from numalign.core.machine.synthetic import synthetic_machine
 

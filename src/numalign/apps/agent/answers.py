@@ -1,0 +1,311 @@
+"""What the API answers, typed. The OpenAPI document and its page are made from these types.
+
+A member without a default is always there; one with a default is left out where it has it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from numalign.wire.memory_block import MemoryBlock
+
+
+def _is(text: str) -> Meta:
+    return Meta(description=text)
+
+
+Cpus = Annotated[str, _is("CPUs in the kernel's list format, such as 0-3,8")]
+Quantities = dict[str, str]
+
+
+class _Answer(msgspec.Struct, rename="camel", omit_defaults=True):
+    pass
+
+
+# Pods, in Kubernetes' words.
+
+
+class ContainerStatus(_Answer):
+    """A v1.ContainerStatus."""
+
+    name: str
+    image: str
+    image_id: str = msgspec.field(name="imageID")
+    ready: bool
+    started: bool
+    restart_count: int
+    state: Annotated[dict[str, Any], _is("one of waiting, running and terminated, as in v1")]
+    last_state: Annotated[dict[str, Any] | None, _is("how the run before ended, as terminated")] = (
+        None
+    )
+    container_id: Annotated[str, _is("process://UID/CONTAINER/ATTEMPT")] = msgspec.field(
+        name="containerID", default=""
+    )
+
+
+class Condition(_Answer):
+    """A v1.PodCondition."""
+
+    type: str
+    status: str
+    reason: str = ""
+    last_transition_time: str | None = None
+
+
+class PodStatus(_Answer):
+    """A v1.PodStatus."""
+
+    phase: Annotated[str, _is("Pending, Running, Succeeded or Failed")]
+    qos_class: Annotated[str, _is("Guaranteed, Burstable or BestEffort")]
+    start_time: str | None
+    reason: Annotated[str, _is("why a pod was refused, such as TopologyAffinityError")] = ""
+    message: str = ""
+    conditions: list[Condition] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+
+
+class PodMetadata(_Answer):
+    """What a pod is called."""
+
+    name: str
+    namespace: str
+    uid: str
+    creation_timestamp: str | None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class Hint(_Answer):
+    """What the topology manager decided for a container."""
+
+    nodes: Annotated[list[int] | None, _is("null: any node")]
+    preferred: bool
+
+
+class PlacedContainer(_Answer):
+    """What a container holds."""
+
+    cpus: Annotated[str, _is("such as 0-3,8; empty for a container that has ended")]
+    exclusive: Annotated[bool, _is("whether no other container may use these CPUs")]
+    memory: list[MemoryBlock]
+    devices: Annotated[dict[str, list[str]], _is("device ids by resource")]
+    hint: Hint | None
+    pid: int | None
+
+
+class Placement(_Answer):
+    """Where a pod sits: what Kubernetes has no word for."""
+
+    source: Annotated[str, _is("api, or file: and the name of the manifest")]
+    deleting: bool
+    awaited_devices: Annotated[list[str], _is("resources whose plugin has not answered yet")]
+    notes: Annotated[list[str], _is("what of the pod a plain process cannot have, one line each")]
+    containers: Annotated[
+        dict[str, PlacedContainer],
+        _is("by name of the container; empty for a pod that has ended or was refused"),
+    ]
+    pod_cpus: Annotated[str | None, _is("the CPUs of a pod with resources of its own")] = None
+    pod_memory: list[MemoryBlock] | None = None
+
+
+class Pod(_Answer):
+    """A v1.Pod of Kubernetes, and the extra member numalign."""
+
+    api_version: str
+    kind: str
+    metadata: PodMetadata
+    spec: Annotated[dict[str, Any], _is("as it was given, what numalign does not look at left out")]
+    status: PodStatus
+    numalign: Placement
+
+
+class PodList(_Answer):
+    """A v1.PodList."""
+
+    api_version: str
+    kind: str
+    metadata: dict[str, Any]
+    items: list[Pod]
+
+
+# The host.
+
+
+class MachineFacts(_Answer):
+    """The machine in numbers."""
+
+    name: str
+    sockets: int
+    cores: int
+    cpus: Cpus
+    cpu_count: int
+    offline: Cpus
+    numa_nodes: str
+    memory_bytes: int
+    notes: list[str]
+
+
+class SettingsInForce(_Answer):
+    """What the managers are configured with."""
+
+    version: Annotated[str, _is("the Kubernetes version whose decisions are made")]
+    topology_manager_policy: str
+    topology_manager_scope: str
+    topology_manager_policy_options: dict[str, str]
+    cpu_manager_policy: str
+    cpu_manager_policy_options: dict[str, str]
+    memory_manager_policy: str
+
+
+class ReservedOnNode(_Answer):
+    """Memory of one kind that is kept from pods on one NUMA node."""
+
+    node: int
+    type: str
+    size_bytes: int
+
+
+class Reserved(_Answer):
+    """What is kept from pods."""
+
+    cpus: Cpus
+    memory: list[ReservedOnNode]
+    total: Annotated[Quantities, _is("what is kept from pods, as quantities by resource")]
+
+
+class SharedPool(_Answer):
+    """The CPUs of containers that have none of their own."""
+
+    cpus: Cpus
+    count: int
+
+
+class CpusOfNode(_Answer):
+    """The CPUs of a NUMA node by use."""
+
+    all: Cpus
+    exclusive: Annotated[str, _is("given to containers")]
+    shared: Annotated[str, _is("of the pool of all other containers")]
+    free: Annotated[str, _is("of the pool, could be given to a container")]
+    reserved: Annotated[str, _is("never given to a container")]
+
+
+class MemoryOfNode(_Answer):
+    """The accounts of one kind of memory on a NUMA node."""
+
+    type: str
+    total_bytes: int
+    system_reserved_bytes: int
+    used_bytes: int
+    free_bytes: int
+
+
+class Holder(_Answer):
+    """A container that holds something."""
+
+    namespace: str
+    pod: str
+    uid: str
+    container: str
+
+
+class Occupant(Holder):
+    """A container that has something on a NUMA node."""
+
+    cpus: Cpus
+    exclusive: bool
+    memory: list[MemoryBlock]
+
+
+class NumaNode(_Answer):
+    """One NUMA node, and who sits there."""
+
+    id: int
+    distances: list[int] | None
+    cpus: CpusOfNode
+    cores: Annotated[list[str], _is("the CPUs of each core")]
+    memory: list[MemoryOfNode]
+    memory_group: Annotated[list[int], _is("the nodes whose memory is now given together")]
+    occupants: list[Occupant]
+
+
+class Device(_Answer):
+    """One device, and who has it."""
+
+    resource: str
+    id: str
+    nodes: list[int]
+    healthy: bool
+    holder: Holder | None
+
+
+class Shape(_Answer):
+    """The largest container that one NUMA node alone can still hold."""
+
+    node: int
+    cpus: Annotated[int, _is("CPUs of its own")]
+    memory: Annotated[dict[str, int], _is("bytes by kind of memory")]
+    devices: Annotated[dict[str, int], _is("free devices by resource")]
+
+
+class Node(_Answer):
+    """The host as a whole."""
+
+    machine: MachineFacts
+    settings: SettingsInForce
+    reserved: Reserved
+    shared_pool: SharedPool
+    allocatable: Annotated[Quantities, _is("what pods can have in total, as quantities")]
+    requested: Annotated[Quantities, _is("what pods have asked for, as quantities")]
+    nodes: list[NumaNode]
+    devices: list[Device]
+    largest: list[Shape]
+
+
+# The rest.
+
+
+class Decision(_Answer):
+    """One decision about a pod."""
+
+    time: Annotated[float, _is("seconds since 1970")]
+    outcome: Annotated[str, _is("pod_admitted or pod_rejected")]
+    namespace: str
+    pod: str
+    uid: str
+    seconds: Annotated[float, _is("how long it took to decide")]
+    reason: str = ""
+    message: str = ""
+    why: Annotated[str, _is("a refusal in one sentence, once it is known")] = ""
+    trace: Annotated[
+        list[dict[str, Any]], _is("what each provider answered, merged and gave, in order")
+    ] = []
+    explanation: Annotated[
+        dict[str, Any] | None,
+        _is("of a refusal: step, container, resources, demands by node, facts and hints"),
+    ] = None
+
+
+class Decisions(_Answer):
+    """Decisions, newest first."""
+
+    items: list[Decision]
+
+
+class Health(_Answer):
+    """How the agent is."""
+
+    status: Annotated[str, _is("ok or failing")]
+    problems: list[str]
+
+
+class Error(_Answer):
+    """Every answer that is not a success has this form."""
+
+    error: Annotated[str, _is("a sentence for people")]
+    reason: Annotated[str, _is("one word for programs; for a refused pod the kubelet's reason")]
+    pod: Pod | None = None
