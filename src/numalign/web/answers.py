@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from numalign.apps.agent.answers import Error, Health, Pod
+from numalign.apps.agent.views.answers import Error, Health, Pod
 
 JSON_TYPE: Final = "application/json"
 

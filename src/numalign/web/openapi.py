@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from numalign import __version__
-from numalign.apps.agent.answers import Decisions, Error, Health, Node, PodList
+from numalign.apps.agent.views.answers import Decisions, Error, Health, Node, PodList
 
 Schema = dict[str, Any]
 

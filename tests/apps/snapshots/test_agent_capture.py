@@ -13,11 +13,11 @@ from tests.web.in_memory_agent import InMemoryAgent, manifest, served
 from numalign.adapters.sources.bundles import bundle_from_bytes
 from numalign.adapters.sources.discovery import discover
 from numalign.apps.agent import events as ev
-from numalign.apps.agent.captured import captured
 from numalign.apps.agent.config import AgentConfig, DeclaredDevices
 from numalign.apps.agent.model import AgentState
 from numalign.apps.agent.run import setup_of
 from numalign.apps.agent.step import step
+from numalign.apps.agent.views.captured import captured
 from numalign.apps.snapshots import from_agent, from_bundle
 from numalign.apps.snapshots.loading import loaded
 from numalign.apps.snapshots.replaying import replayed

@@ -9,9 +9,9 @@ from tests.core.hosts import GI
 from tests.web.in_memory_agent import GPU, InMemoryAgent, manifest
 
 from numalign.apps.agent.metrics import AgentMetrics
-from numalign.apps.agent.node_view import node_view
 from numalign.apps.agent.notes import PodAdmitted, PodRejected
-from numalign.apps.agent.views import notes_of, pod_list, pod_view, time_text
+from numalign.apps.agent.views.node import node_view
+from numalign.apps.agent.views.pods import notes_of, pod_list, pod_view, time_text
 from numalign.core.kubelet.decisions import Trace
 from numalign.core.kubelet.devices.plugin_answer import Allocation, Mount
 from numalign.core.pod import Pod

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from numalign.apps.agent import answers
 from numalign.apps.agent.model import AgentSetup, AgentState, sits_on
+from numalign.apps.agent.views import answers
 from numalign.core.kubelet.devices.devices import DeviceResource
 from numalign.core.kubelet.host import Host
 from numalign.core.kubelet.state import CpuState, MemoryState, MemoryTable

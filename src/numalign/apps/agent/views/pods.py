@@ -12,16 +12,6 @@ from typing import Any
 
 import msgspec
 
-from numalign.apps.agent import answers
-from numalign.apps.agent.answers import (
-    Condition,
-    PlacedContainer,
-    Placement,
-    Pod,
-    PodList,
-    PodMetadata,
-    PodStatus,
-)
 from numalign.apps.agent.journal import Decision
 from numalign.apps.agent.model import (
     AgentPod,
@@ -33,6 +23,16 @@ from numalign.apps.agent.model import (
     sits_on,
 )
 from numalign.apps.agent.notes import values_of
+from numalign.apps.agent.views import answers
+from numalign.apps.agent.views.answers import (
+    Condition,
+    PlacedContainer,
+    Placement,
+    Pod,
+    PodList,
+    PodMetadata,
+    PodStatus,
+)
 from numalign.core.kubelet.devices.plugin_answer import parts_for_containers
 from numalign.core.pod import Container, qos_class
 from numalign.core.values.sets import format_list
