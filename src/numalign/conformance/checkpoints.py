@@ -119,7 +119,6 @@ def _written_and_read(
 
 
 def checkpoint_device(line: Json) -> list[str]:
-    """One state of the device manager and its file."""
     checkpoint = device_state(line["state"])
     return [
         *_differences(
