@@ -7,6 +7,7 @@ sentences; an empty list means agreement.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import ModuleType
 from typing import Final
 
@@ -18,7 +19,6 @@ from numalign.conformance.checkpoint_states import (
     set_texts,
 )
 from numalign.core.errors import CorruptCheckpointError
-from numalign.core.kubelet.state import CpuState, MemoryState
 from numalign.core.settings import Settings, Version
 from numalign.core.values.quantity import Quantity
 from numalign.core.values.sets import CpuSet, format_list
@@ -73,42 +73,31 @@ def cpuset(line: Json) -> list[str]:
 
 
 def checkpoint_cpu(line: Json) -> list[str]:
-    """One CPU state and its file of version 2 or 3."""
+    """One CPU state and its file of version 2, 3 or 4."""
     state = cpu_state(line["state"])
-    gates = {_POD_LEVEL: line["version"] == "v3"}
-    settings = Settings(version=Version.V1_36, cpu_policy=state.policy, gates=gates)
-    return _written_and_read(line, cpu_checkpoint, settings, state, state)
-
-
-def checkpoint_cpu_v4(line: Json) -> list[str]:
-    """One CPU state and its file of version 4."""
-    state = cpu_state(line["state"])
-    settings = Settings(version=Version.V1_37, cpu_policy=state.policy, gates=line["gates"])
-    loaded = CpuState(
-        state.policy,
-        state.shared,
-        state.entries,
-        state.pod_sets if settings.gate(_POD_LEVEL) else {},
-        (state.baselines or state.entries) if settings.gate(_BASELINES) else {},
+    settings = replace(_settings(line, "v3"), cpu_policy=state.policy)
+    loaded = replace(
+        state,
+        pod_sets=state.pod_sets if settings.gate(_POD_LEVEL) else {},
+        baselines=(state.baselines or state.entries) if settings.gate(_BASELINES) else {},
     )
     return _written_and_read(line, cpu_checkpoint, settings, state, loaded)
 
 
 def checkpoint_memory(line: Json) -> list[str]:
-    """One memory state and its file of version 1 or 2."""
+    """One memory state and its file of version 1, 2 or 3."""
     state = memory_state(line["state"])
-    gates = {_POD_LEVEL: line["version"] == "v2"}
-    settings = Settings(version=Version.V1_36, memory_policy=state.policy, gates=gates)
-    return _written_and_read(line, memory_checkpoint, settings, state, state)
-
-
-def checkpoint_memory_v3(line: Json) -> list[str]:
-    """One memory state and its file of version 3."""
-    state = memory_state(line["state"])
-    settings = Settings(version=Version.V1_37, memory_policy=state.policy, gates=line["gates"])
+    settings = replace(_settings(line, "v2"), memory_policy=state.policy)
     pod_blocks = state.pod_blocks if settings.gate(_POD_LEVEL) else {}
-    loaded = MemoryState(state.policy, state.machine, state.entries, pod_blocks)
+    loaded = replace(state, pod_blocks=pod_blocks)
     return _written_and_read(line, memory_checkpoint, settings, state, loaded)
+
+
+def _settings(line: Json, pod_level_version: str) -> Settings:
+    if "gates" in line:  # since 1.37
+        return Settings(version=Version.V1_37, gates=line["gates"])
+    gates = {_POD_LEVEL: line["version"] == pod_level_version}
+    return Settings(version=Version.V1_36, gates=gates)
 
 
 def _written_and_read(
@@ -130,7 +119,6 @@ def _written_and_read(
 
 
 def checkpoint_device(line: Json) -> list[str]:
-    """One state of the device manager and its file."""
     checkpoint = device_state(line["state"])
     return [
         *_differences(

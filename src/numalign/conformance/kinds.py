@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -52,95 +52,71 @@ def _has(*keys: str) -> Callable[[Json], bool]:
     return lambda line: all(key in line for key in keys)
 
 
-def _is_state(*keys: str) -> Callable[[Json], bool]:
-    """Whether the line is about a written state file with these members."""
-    return lambda line: "state" in line and all(key in line["state"] for key in keys)
+def _is_state(key: str, inner: str) -> Callable[[Json], bool]:
+    """Whether the line is about a written state file with this member."""
+    return lambda line: key in line and inner in line.get("state", ())
 
 
-def _both(first: Callable[[Json], bool], second: Callable[[Json], bool]) -> Callable[[Json], bool]:
-    return lambda line: first(line) and second(line)
+def _plain(name: str, replay: Callable[[Json], list[str]], is_like: Callable[[Json], bool]) -> Kind:
+    return Kind(name, lambda line, _: replay(line), is_like)
+
+
+def _versioned(
+    name: str, replay: Callable[[Json, Version], list[str]], is_like: Callable[[Json], bool]
+) -> Kind:
+    return Kind(name, lambda line, at: replay(line, at.version), is_like)
+
+
+def _on_topology(name: str, replay: Callable[[Json, Json], list[str]], *keys: str) -> Kind:
+    return Kind(name, lambda line, at: replay(line, _topologies(at.folder)), _has(*keys))
+
+
+def _is_scenario(line: Json, *, of_pod: bool) -> bool:
+    return "scenario" in line and ("pod" in line["expected"]) is of_pod
 
 
 KINDS: Final = (
-    Kind("live", lambda line, _: live(line), _has("kubernetes", "config", "machine", "steps")),
-    Kind(
-        "scenarios",
-        lambda line, at: scenario(line, at.version),
-        lambda line: "scenario" in line and "pod" not in line["expected"],
-    ),
-    Kind(
-        "resize",
-        lambda line, at: scenario(line, at.version),
-        lambda line: False,  # its lines are scenarios
-    ),
-    Kind(
-        "provider_hints",
-        lambda line, at: units.provider_hints(line, at.version),
-        lambda line: "scenario" in line and "pod" in line["expected"],
-    ),
-    Kind("bitmask_order", lambda line, _: units.bitmask_order(line), _has("masks_in_order")),
-    Kind("numa_distance", lambda line, _: units.numa_distance(line), _has("closest", "narrowest")),
-    Kind("hint_merge", lambda line, _: units.hint_merge(line), _has("providers", "policy")),
-    Kind("topology_merge", lambda line, _: units.topology_merge(line), _has("providers", "result")),
-    Kind("take_cpus", lambda line, at: units.take_cpus(line, at.version), _has("cases")),
-    Kind("take_distributed", lambda line, at: units.take_cpus(line, at.version), _has("cases")),
-    Kind(
-        "cpu_take",
-        lambda line, at: units.cpu_take(line, _topologies(at.folder)),
-        _has("topo", "mode"),
-    ),
-    Kind(
-        "cpu_hints",
-        lambda line, at: units.cpu_hints(line, _topologies(at.folder)),
-        _has("topo", "hints"),
-    ),
-    Kind("device_hints", lambda line, _: units.device_hints(line), _has("devices", "split")),
-    Kind("memory_sequences", lambda line, _: memory_sequence(line), _has("ops", "topologyPolicy")),
-    Kind(
-        "pod_resources",
-        lambda line, at: units.pod_resources(line, at.version),
-        _has("pod", "qos"),
-    ),
-    Kind("cpuset", lambda line, _: checkpoints.cpuset(line), _has("op")),
-    Kind("quantity", lambda line, _: checkpoints.quantity(line), _has("in")),
-    Kind(
-        "checkpoint_restore",
-        lambda line, at: checkpoints.checkpoint_restore(line, at.version),
-        _has("manager", "file"),
-    ),
-    Kind(
+    _plain("live", live, _has("kubernetes", "config", "machine", "steps")),
+    _versioned("scenarios", scenario, partial(_is_scenario, of_pod=False)),
+    _versioned("resize", scenario, lambda line: False),  # its lines are scenarios
+    _versioned("provider_hints", units.provider_hints, partial(_is_scenario, of_pod=True)),
+    _plain("bitmask_order", units.bitmask_order, _has("masks_in_order")),
+    _plain("numa_distance", units.numa_distance, _has("closest", "narrowest")),
+    _plain("hint_merge", units.hint_merge, _has("providers", "policy")),
+    _plain("topology_merge", units.topology_merge, _has("providers", "result")),
+    _versioned("take_cpus", units.take_cpus, _has("cases")),
+    _versioned("take_distributed", units.take_cpus, _has("cases")),
+    _on_topology("cpu_take", units.cpu_take, "topo", "mode"),
+    _on_topology("cpu_hints", units.cpu_hints, "topo", "hints"),
+    _plain("device_hints", units.device_hints, _has("devices", "split")),
+    _plain("memory_sequences", memory_sequence, _has("ops", "topologyPolicy")),
+    _versioned("pod_resources", units.pod_resources, _has("pod", "qos")),
+    _plain("cpuset", checkpoints.cpuset, _has("op")),
+    _plain("quantity", checkpoints.quantity, _has("in")),
+    _versioned("checkpoint_restore", checkpoints.checkpoint_restore, _has("manager", "file")),
+    _plain(
         "checkpoint_cpu_v4",
-        lambda line, _: checkpoints.checkpoint_cpu_v4(line),
-        _both(_has("data_checksum"), _is_state("defaultCpuSet")),
+        checkpoints.checkpoint_cpu,
+        _is_state("data_checksum", "defaultCpuSet"),
     ),
-    Kind(
+    _plain(
         "checkpoint_memory_v3",
-        lambda line, _: checkpoints.checkpoint_memory_v3(line),
-        _both(_has("data_checksum"), _is_state("machineState")),
+        checkpoints.checkpoint_memory,
+        _is_state("data_checksum", "machineState"),
     ),
-    Kind(
-        "checkpoint_cpu",
-        lambda line, _: checkpoints.checkpoint_cpu(line),
-        _both(_has("hash_input"), _is_state("defaultCpuSet")),
+    _plain("checkpoint_cpu", checkpoints.checkpoint_cpu, _is_state("hash_input", "defaultCpuSet")),
+    _plain(
+        "checkpoint_memory", checkpoints.checkpoint_memory, _is_state("hash_input", "machineState")
     ),
-    Kind(
-        "checkpoint_memory",
-        lambda line, _: checkpoints.checkpoint_memory(line),
-        _both(_has("hash_input"), _is_state("machineState")),
-    ),
-    Kind(
+    _plain(
         "checkpoint_device",
-        lambda line, _: checkpoints.checkpoint_device(line),
-        _both(_has("hash_input"), _is_state("PodDeviceEntries")),
+        checkpoints.checkpoint_device,
+        _is_state("hash_input", "PodDeviceEntries"),
     ),
-    Kind("filter", lambda line, _: cluster.host_filter(line), _has("node_allocatable", "app")),
-    Kind("leastnuma", lambda line, _: cluster.least_numa(line), _has("max_numa_nodes", "score")),
-    Kind("score", lambda line, _: cluster.host_score(line), _has("zones", "containers", "score")),
-    Kind(
-        "fingerprint",
-        lambda line, _: cluster.pod_set_fingerprint(line),
-        _has("pods", "fingerprint"),
-    ),
+    _plain("filter", cluster.host_filter, _has("node_allocatable", "app")),
+    _plain("leastnuma", cluster.least_numa, _has("max_numa_nodes", "score")),
+    _plain("score", cluster.host_score, _has("zones", "containers", "score")),
+    _plain("fingerprint", cluster.pod_set_fingerprint, _has("pods", "fingerprint")),
 )
 
 

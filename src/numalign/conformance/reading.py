@@ -42,7 +42,6 @@ def _node(data: Json) -> NodeInfo:
 
 
 def topology(data: Json) -> CpuTopology:
-    """The CPU topology of a vector's machine."""
     return cpu_topology(machine(data))
 
 
@@ -84,7 +83,6 @@ def _reservation(data: Json, reserved: tuple[ReservedMemory, ...]) -> dict[str, 
 
 
 def quantities(data: Mapping[str, str] | None) -> dict[str, Quantity]:
-    """Resource amounts given as text."""
     return {name: Quantity.parse(text) for name, text in (data or {}).items()}
 
 

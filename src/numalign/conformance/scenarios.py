@@ -277,7 +277,6 @@ def _shown_devices(replay: Replay, name: str, ids: tuple[str, ...]) -> dict[str,
 
 
 def shown_hint(hint: Hint) -> dict[str, Any]:
-    """A hint as vector files write it."""
     numa = None if hint.nodes is None else list(bits(hint.nodes))
     return {"numa": numa, "preferred": hint.preferred}
 

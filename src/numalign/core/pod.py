@@ -20,8 +20,6 @@ Resources = Mapping[str, Quantity]
 
 
 class Qos(StrEnum):
-    """The quality of service class of a pod."""
-
     GUARANTEED = "Guaranteed"
     BURSTABLE = "Burstable"
     BEST_EFFORT = "BestEffort"

@@ -30,8 +30,6 @@ class Fidelity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReservedMemory:
-    """Memory of one type kept back on one NUMA node."""
-
     node: int
     type: str
     amount: Quantity

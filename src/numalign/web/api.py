@@ -50,8 +50,6 @@ _UNAVAILABLE: Final = frozenset({"StateNotSaved"})  # not the pod's fault: try a
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much clients may ask for."""
-
     body_bytes_max: int = 1024 * 1024
     body_seconds_max: float = 10.0
     header_bytes_max: int = 16 * 1024
@@ -79,7 +77,6 @@ class Api:
     # Looking.
 
     async def list_pods(self, request: Request) -> Response:
-        """A v1.PodList, all or by name."""
         agent, query = self.agent, request.query_params
         uids = [
             uid
@@ -99,7 +96,6 @@ class Api:
         return json_answer(node_view(self.agent.setup, self.agent.state, self.agent.machine))
 
     async def capture(self, request: Request) -> Response:
-        """A bundle, as 'numalign capture' makes it."""
         del request
         agent = self.agent
         found = captured(agent.setup, agent.state, agent.machine, time_text(time.time()) or "")
@@ -120,7 +116,6 @@ class Api:
         return json_answer({"items": found})
 
     async def show_metrics(self, request: Request) -> Response:
-        """Prometheus' text format."""
         del request
         return Response(self.metrics.text(self.agent.state), media_type=CONTENT_TYPE)
 
@@ -245,7 +240,6 @@ class Api:
         return await self._deleted(self._known(request).pod.uid)
 
     async def delete_named(self, request: Request) -> Response:
-        """Ends a pod by its name."""
         self._may_change(request)
         name = request.query_params.get("name", "")
         namespace = request.query_params.get("namespace", "default")

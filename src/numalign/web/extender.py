@@ -45,8 +45,6 @@ class Tls:
 
 
 class ExtenderApi:
-    """The verbs over one scheduler."""
-
     def __init__(self, scheduler: SchedulerPort) -> None:
         self._scheduler = scheduler
 

@@ -54,7 +54,6 @@ class Access:
 
 
 def access_of(request: Request) -> Access:
-    """Who may do what on the socket that a request came over."""
     access = request.app.state.access
     assert isinstance(access, Access), "application() sets it"
     return access

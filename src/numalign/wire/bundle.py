@@ -98,7 +98,6 @@ class Bundle:
         return () if data is None else _typed(data, _PodList, f"{source}: {PODS}").items
 
     def pod_resources(self, source: str) -> View | None:
-        """What the PodResources API answered."""
         data = self.files.get(POD_RESOURCES)
         return None if data is None else _typed(data, View, f"{source}: {POD_RESOURCES}")
 

@@ -18,10 +18,9 @@ from numalign.apps.agent.model import AgentState
 from numalign.apps.agent.run import setup_of
 from numalign.apps.agent.step import step
 from numalign.apps.agent.views.captured import captured
-from numalign.apps.snapshots import from_agent, from_bundle
 from numalign.apps.snapshots.loading import loaded
 from numalign.apps.snapshots.replaying import replayed
-from numalign.apps.snapshots.sources import evidence_in
+from numalign.apps.snapshots.sources import evidence_in, evidence_of
 from numalign.core.errors import ConfigError, PeerError
 from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet.devices.devices import Device
@@ -183,7 +182,7 @@ def test_the_api_gives_the_bundle(tmp_path, short_path):
         with over(host) as client:
             assert client.post("/pods", json=manifest("web", gpus=1)).status_code == 201
         for url in (f"unix://{host.socket}", host.tcp):
-            found = from_agent(url)
+            found = loaded(evidence_of(url))
             assert_same(found, host.agent)
             [pod] = found.situation.state.pods.values()
             assert pod.name == "web"
@@ -191,9 +190,9 @@ def test_the_api_gives_the_bundle(tmp_path, short_path):
 
 def test_nobody_at_the_other_end_is_one_clear_error(tmp_path):
     with pytest.raises(PeerError, match="no agent answers there"):
-        from_agent(f"unix://{tmp_path}/none.sock")
+        evidence_of(f"unix://{tmp_path}/none.sock")
     with pytest.raises(ConfigError, match="expected one such as"):
-        from_agent("http://")
+        evidence_of("http://")
 
 
 def over(host):
@@ -219,7 +218,7 @@ def test_a_running_agent_can_be_captured_and_asked(tmp_path):
         url = f"unix://{agent.state}/agent.sock"
         done = numalign("capture", "--on", url, "-o", str(file))
         assert done.returncode == 0, done.stderr
-        found = from_bundle(file)
+        found = loaded(evidence_of(str(file)))
         for name, data in found.evidence.state.items():
             assert (agent.state / name).read_bytes() == data
         asked = numalign("admit", "--on", url, "-f", "-", input=body.decode())

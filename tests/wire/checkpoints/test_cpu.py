@@ -48,8 +48,10 @@ def refusal(text: str, settings: Settings) -> str:
     ("name", "count"), [("unit/checkpoint_cpu", 480), ("1.37/checkpoint_cpu_v4", 325)]
 )
 def test_agrees_with_every_recorded_file_in_both_directions(name: str, count: int) -> None:
-    replay = checkpoints.checkpoint_cpu if "unit" in name else checkpoints.checkpoint_cpu_v4
-    found = [(number, replay(line)) for number, line in enumerate(lines(name), start=1)]
+    found = [
+        (number, checkpoints.checkpoint_cpu(line))
+        for number, line in enumerate(lines(name), start=1)
+    ]
     assert [pair for pair in found if pair[1]] == []
     assert len(found) == count
 

@@ -47,8 +47,10 @@ def refusal(text: str, config: Settings) -> str:
     ("name", "count"), [("unit/checkpoint_memory", 400), ("1.37/checkpoint_memory_v3", 324)]
 )
 def test_agrees_with_every_recorded_file_in_both_directions(name: str, count: int) -> None:
-    replay = checkpoints.checkpoint_memory if "unit" in name else checkpoints.checkpoint_memory_v3
-    found = [(number, replay(line)) for number, line in enumerate(lines(name), start=1)]
+    found = [
+        (number, checkpoints.checkpoint_memory(line))
+        for number, line in enumerate(lines(name), start=1)
+    ]
     assert [pair for pair in found if pair[1]] == []
     assert len(found) == count
 

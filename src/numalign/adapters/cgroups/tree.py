@@ -145,7 +145,6 @@ class CgroupTree:
             cgroup_files.remove(directory)
 
     def children(self, group: str = "") -> set[str]:
-        """The names of the groups directly below a group."""
         found: set[str] = set()
         for directory in self.directories(group):
             with suppress(FileNotFoundError):

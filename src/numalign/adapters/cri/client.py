@@ -52,8 +52,6 @@ DEADLINES: Final = Deadlines()
 
 
 class CriClient:
-    """One runtime behind one socket."""
-
     def __init__(self, socket: Path, deadlines: Deadlines = DEADLINES) -> None:
         self.socket = socket
         self._deadlines = deadlines

@@ -81,8 +81,6 @@ def remove_sockets(directory: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A running server and the socket that it listens on."""
-
     server: grpc.aio.Server
     path: Path
     identity: Identity

@@ -44,17 +44,10 @@ class AgentClient:
     def get(self, path: str, **query: str | int) -> Any:  # noqa: ANN401 - JSON
         return self.ask("GET", path, query=query)
 
-    def ask(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str | int] | None = None,
-        body: bytes | None = None,
-    ) -> Any:  # noqa: ANN401 - JSON
-        """The JSON of an answer; PeerError if it is a no."""
+    def ask(self, method: str, path: str, **more: Any) -> Any:  # noqa: ANN401 - JSON
+        """The JSON of an answer; PeerError if it is a no. Takes what ``tried`` does."""
         try:
-            return self.tried(method, path, query=query, body=body)
+            return self.tried(method, path, **more)
         except RefusalError as refusal:
             raise refusal.as_error(self.where) from refusal
 

@@ -37,8 +37,6 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a look at the directory found."""
-
     new: tuple[Manifest, ...] = ()
     gone: tuple[str, ...] = ()  # uids
     faults: tuple[str, ...] = ()  # files that are no manifests, one line each
@@ -52,7 +50,6 @@ class ManifestDirectory:
     _uids: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by file name
 
     def changes(self) -> Changes:
-        """What is different from the last look."""
         seen = dict(self._listed())
         new: list[Manifest] = []
         gone: list[str] = []

@@ -11,7 +11,7 @@ import errno
 import lzma
 import zlib
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from numalign.adapters.local.files import read_bounded
 from numalign.core.errors import DiscoveryError
@@ -25,14 +25,6 @@ _XZ_MAGIC: Final = b"\xfd7zXZ\x00"
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _BZIP2_MAGIC: Final = b"BZh"
 _GZIP_WBITS: Final = 31  # zlib's word for: with the header of gzip
-
-
-class _Unpacker(Protocol):
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def take(self, data: bytes, limit: int) -> bytes: ...
 
 
 def read_file(path: Path, source: str) -> bytes:
@@ -68,7 +60,7 @@ def _streams(data: bytes, source: str) -> bytes:
     total = 0
     while data.startswith((_XZ_MAGIC, _GZIP_MAGIC, _BZIP2_MAGIC)):
         unpacker = _unpacker(data)
-        chunk = unpacker.take(data, _STEP_BYTES)
+        chunk = unpacker.decompress(data, _STEP_BYTES)
         while chunk or not unpacker.eof:
             if not chunk:
                 raise EOFError("it ends early")
@@ -76,53 +68,19 @@ def _streams(data: bytes, source: str) -> bytes:
             if total > UNPACKED_BYTES_MAX:
                 raise _too_large(source, UNPACKED_BYTES_MAX)
             parts.append(chunk)
-            chunk = b"" if unpacker.eof else unpacker.take(b"", _STEP_BYTES)
+            # xz and bzip2 keep what they were given; zlib hands back the rest and wants it again.
+            rest: bytes = getattr(unpacker, "unconsumed_tail", b"")
+            chunk = b"" if unpacker.eof else unpacker.decompress(rest, _STEP_BYTES)
         data = unpacker.unused_data
     return b"".join(parts)
 
 
-def _unpacker(data: bytes) -> _Unpacker:
+def _unpacker(data: bytes) -> lzma.LZMADecompressor | bz2.BZ2Decompressor | zlib._Decompress:
     if data.startswith(_XZ_MAGIC):
-        return _Stepwise(lzma.LZMADecompressor(memlimit=_XZ_MEMORY_BYTES_MAX))
+        return lzma.LZMADecompressor(memlimit=_XZ_MEMORY_BYTES_MAX)
     if data.startswith(_BZIP2_MAGIC):
-        return _Stepwise(bz2.BZ2Decompressor())
-    return _Gzip()
-
-
-class _Stepwise:
-    """xz and bzip2 hold what they were given until it is asked for."""
-
-    def __init__(self, inner: lzma.LZMADecompressor | bz2.BZ2Decompressor) -> None:
-        self._inner = inner
-
-    @property
-    def eof(self) -> bool:
-        return self._inner.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._inner.unused_data
-
-    def take(self, data: bytes, limit: int) -> bytes:
-        return self._inner.decompress(data, limit)
-
-
-class _Gzip:
-    """zlib hands back what it did not use yet, and wants it again."""
-
-    def __init__(self) -> None:
-        self._inner = zlib.decompressobj(_GZIP_WBITS)
-
-    @property
-    def eof(self) -> bool:
-        return self._inner.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._inner.unused_data
-
-    def take(self, data: bytes, limit: int) -> bytes:
-        return self._inner.decompress(data or self._inner.unconsumed_tail, limit)
+        return bz2.BZ2Decompressor()
+    return zlib.decompressobj(_GZIP_WBITS)
 
 
 def _too_large(source: str, limit: int) -> DiscoveryError:

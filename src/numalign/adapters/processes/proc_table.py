@@ -40,7 +40,6 @@ def process(pid: int) -> Process | None:
 
 
 def processes() -> list[Process]:
-    """All living processes that we can see."""
     names = os.listdir("/proc")  # noqa: PTH208 no paths are needed
     found = (process(int(name)) for name in names if name.isdigit())
     return [one for one in found if one is not None]
@@ -70,7 +69,6 @@ class Families:
 
 
 def families() -> Families:
-    """Who belongs to whom now."""
     return Families(processes())
 
 

@@ -272,7 +272,6 @@ class ProcessRuntime:
             ) from None
 
     async def _kill_family(self, record: Record, run: Run) -> None:
-        """Kills all processes of a container, but not its supervisor."""
         if self.cgroups is not None:
             await self._kill_group(container_group(record.qos, record.pod_uid, record.container))
             return
@@ -371,7 +370,6 @@ class ProcessRuntime:
     # Drift.
 
     def drift(self, expected: Iterable[Expected]) -> list[Drift]:
-        """What is not as it should be, for containers that run."""
         return process_drift.find_drift(self.cgroups, self._lives(), expected)
 
     def repair(self, expected: Iterable[Expected]) -> list[Drift]:

@@ -28,7 +28,6 @@ def is_tar(data: bytes) -> bool:
 
 
 def tar_tree(data: bytes, source: str) -> MappingTree:
-    """The tree of files in an archive, compressed or not."""
     files, links = tar_members(unpacked(data, source), source)
     root = _root(files, source)
     if not root:

@@ -72,7 +72,6 @@ class Agent:
 
     @property
     def state(self) -> AgentState:
-        """The state after the last event."""
         assert self._state is not None, "the agent is asked before it has started"
         return self._state
 
@@ -91,7 +90,6 @@ class Agent:
         return sorted([*self._problems.values(), *halted])
 
     def log_path(self, uid: str, container: str) -> Path:
-        """Where a container's output goes."""
         return self.runtime.log_path(uid, container)
 
     async def submit(

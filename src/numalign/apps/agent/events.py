@@ -41,8 +41,6 @@ class PodSubmitted:
 
 @dataclass(frozen=True, slots=True)
 class PodDeleted:
-    """Somebody wants a pod to be gone."""
-
     uid: str
     now: float
     request: int | None = None
@@ -137,8 +135,6 @@ class DevicesPrestarted:
 
 @dataclass(frozen=True, slots=True)
 class RefusalExplained:
-    """It was found out why a pod was refused."""
-
     uid: str
     explanation: Explanation
 
@@ -328,8 +324,6 @@ class Redeliver:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Tell everybody who listens."""
-
     note: Note
 
 

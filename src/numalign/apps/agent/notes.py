@@ -34,8 +34,6 @@ class PodRejected:
 
 @dataclass(frozen=True, slots=True)
 class RefusalExplained:
-    """A refusal was put into plain words."""
-
     NAME: ClassVar = "refusal_explained"
     pod: Pod
     why: str
@@ -62,8 +60,6 @@ class PodFinished:
 
 @dataclass(frozen=True, slots=True)
 class PodDeleted:
-    """A pod is gone, and what it held is free."""
-
     NAME: ClassVar = "pod_deleted"
     pod: Pod
 
@@ -101,8 +97,6 @@ class ContainerPostponed:
 
 @dataclass(frozen=True, slots=True)
 class DevicesReported:
-    """A device plugin sent its list."""
-
     NAME: ClassVar = "devices_reported"
     resource: str
     devices: int
@@ -111,8 +105,6 @@ class DevicesReported:
 
 @dataclass(frozen=True, slots=True)
 class DevicesGone:
-    """A device plugin went away."""
-
     NAME: ClassVar = "devices_gone"
     resource: str
 

@@ -60,8 +60,6 @@ log = structlog.get_logger("numalign.agent")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line says."""
-
     state_dir: Path
     pods_dir: Path | None = None
     config: Path | None = None
@@ -74,8 +72,6 @@ class Options:
 
 @dataclass(slots=True)
 class Parts:
-    """A running agent with everything around it."""
-
     agent: Agent
     kubelet: KubeletConfig
     runtime: ProcessRuntime | CriRuntime | None
@@ -387,7 +383,6 @@ def _read_manifests(parts: Parts) -> frozenset[str] | None:
 
 
 async def _follow_exits(parts: Parts) -> None:
-    """Tells the agent of every container that ends."""
     if parts.runtime is None:
         await asyncio.Event().wait()
         return

@@ -53,7 +53,6 @@ class Driver:
         self._first_look: asyncio.Future[None] | None = None  # if somebody waits for it
 
     async def run(self) -> None:
-        """Works until cancelled."""
         work = [self._work()]
         if self._scanner.sources.state is not None:
             work.append(self._watch_state(StateChanges(self._scanner.sources.state)))
@@ -89,7 +88,6 @@ class Driver:
             await asyncio.gather(worker, return_exceptions=True)
 
     def handle(self, event: events.Event) -> None:
-        """Takes one event and starts what comes of it."""
         self.state, effects = step(self._setup, self.state, event)
         for effect in effects:
             self._carry_out(effect)

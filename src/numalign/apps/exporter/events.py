@@ -50,8 +50,6 @@ class PodUnreadable:
 
 @dataclass(frozen=True, slots=True)
 class PodGone:
-    """A pod is not on the host any more."""
-
     key: Key
     uid: str
     now: float

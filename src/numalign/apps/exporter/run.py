@@ -51,7 +51,6 @@ class Exporter:
         await self._new_driver(replace(self._setup, together_seconds=0.0)).once()
 
     async def run(self) -> None:
-        """Looks and publishes for ever."""
         await self._new_driver(self._setup).run()
 
     def _new_driver(self, setup: Setup) -> Driver:

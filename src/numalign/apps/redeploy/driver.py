@@ -59,7 +59,6 @@ class Driver:
             group.create_task(self._tick())
 
     def handle(self, event: events.Event) -> None:
-        """Takes one event and starts what comes of it."""
         self.state, effects = step(self._rules, self.state, event)
         for effect in effects:
             self._start(effect)

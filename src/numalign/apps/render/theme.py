@@ -100,5 +100,4 @@ def heat_colour(shade: float) -> str:
 
 
 def heat_ink(shade: float) -> str:
-    """The colour of text on a distance."""
     return "#ffffff" if shade > _HEAT_INK_TURNS else INK

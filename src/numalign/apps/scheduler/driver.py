@@ -95,7 +95,6 @@ class Scheduler:
                 group.create_task(work)
 
     def handle(self, event: events.Event) -> None:
-        """Takes one event and starts what comes of it."""
         for effect in step(self.state, event):
             self._carry_out(effect)
         self._work.set()
@@ -296,7 +295,6 @@ class Scheduler:
         return found
 
     def filter(self, asked: HostsAsked) -> Filtered:
-        """Which of these hosts would take the pod."""
         with self.metrics.extender_seconds.labels("filter").time():
             return find_host.filtered(self.state, asked)
 

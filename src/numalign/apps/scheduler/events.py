@@ -64,8 +64,6 @@ class TopologiesListed:
 
 @dataclass(frozen=True, slots=True)
 class TopologySeen:
-    """A host published something new."""
-
     topology: HostTopology
     now: float
 

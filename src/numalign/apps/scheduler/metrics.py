@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -17,52 +18,41 @@ class SchedulerMetrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        own = self._registry
-        self.attempts = Counter(
+        counter = partial(Counter, registry=self._registry)
+        gauge = partial(Gauge, registry=self._registry)
+        histogram = partial(Histogram, buckets=SECONDS_BUCKETS, registry=self._registry)
+        self.attempts = counter(
             "numalign_scheduler_attempts",
             "Attempts to schedule a pod, by what came of them.",
             ["result"],
-            registry=own,
         )
-        self.decision_seconds = Histogram(
+        self.decision_seconds = histogram(
             "numalign_scheduler_decision_seconds",
             "Time to find a host for one pod, or to know that there is none.",
-            buckets=SECONDS_BUCKETS,
-            registry=own,
         )
-        self.bind_seconds = Histogram(
+        self.bind_seconds = histogram(
             "numalign_scheduler_bind_seconds",
             "Time that the API server took to bind a pod.",
-            buckets=SECONDS_BUCKETS,
-            registry=own,
         )
-        self.extender_seconds = Histogram(
+        self.extender_seconds = histogram(
             "numalign_scheduler_extender_seconds",
             "Time to answer a call of the kube-scheduler.",
             ["verb"],
-            buckets=SECONDS_BUCKETS,
-            registry=own,
         )
-        self.unreadable = Counter(
+        self.unreadable = counter(
             "numalign_scheduler_objects_unreadable",
             "Objects of the API server that could not be read.",
             ["kind"],
-            registry=own,
         )
-        self.dropped = Counter(
+        self.dropped = counter(
             "numalign_scheduler_events_dropped",
             "Events and conditions that were not written, since too many waited.",
-            registry=own,
         )
-        self.leading = Gauge(
-            "numalign_scheduler_leading", "1 if this replica may bind pods.", registry=own
+        self.leading = gauge("numalign_scheduler_leading", "1 if this replica may bind pods.")
+        self._known = gauge(
+            "numalign_scheduler_known", "Objects that the scheduler knows.", ["kind"]
         )
-        self._known = Gauge(
-            "numalign_scheduler_known", "Objects that the scheduler knows.", ["kind"], registry=own
-        )
-        self._waiting = Gauge(
-            "numalign_scheduler_pods_waiting", "Pods without a host.", ["state"], registry=own
-        )
+        self._waiting = gauge("numalign_scheduler_pods_waiting", "Pods without a host.", ["state"])
 
     def text(self, state: State) -> bytes:
         self._known.labels("hosts").set(len(state.hosts))

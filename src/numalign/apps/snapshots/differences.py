@@ -149,7 +149,6 @@ def _data(change: Change) -> dict[str, str | None]:
 
 
 def as_lines(found: Differences) -> Iterator[str]:
-    """The differences as text, one per line."""
     for name in found.went:
         yield f"- {name}"
     for name in found.came:

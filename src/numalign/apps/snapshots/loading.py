@@ -110,6 +110,5 @@ def decoded(evidence: Evidence, host: Host) -> StateFiles:
 
 
 def pods_max(evidence: Evidence) -> int:
-    """How many pods the host takes."""
     config = evidence.config or KubeletConfig()
     return evidence.pods_max or config.pods_max_on(len(evidence.machine.cpus))

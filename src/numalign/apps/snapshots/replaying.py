@@ -44,8 +44,6 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What a restart would bring."""
-
     source: str
     files: tuple[FileReport, ...]
     start_fault: str | None = None  # why the kubelet would not start

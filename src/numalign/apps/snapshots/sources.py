@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from numalign.adapters.local.files import read_small
 from numalign.adapters.sources import discovery
-from numalign.apps.snapshots.inputs import Evidence, Loaded
-from numalign.apps.snapshots.loading import loaded
-from numalign.core.errors import ConfigError, WireError
+from numalign.apps.snapshots.host_files import CONFIG_BYTES_MAX, read_yaml, state_files
+from numalign.apps.snapshots.inputs import Evidence
+from numalign.core.errors import ConfigError
 from numalign.core.settings import Fidelity, Version
-from numalign.wire import yaml as plain_yaml
 from numalign.wire.kubelet import config as kubelet_config
 
 if TYPE_CHECKING:
@@ -21,32 +20,7 @@ if TYPE_CHECKING:
     from numalign.wire.bundle import Bundle
     from numalign.wire.pods.records import PodRecord
 
-CONFIG_BYTES_MAX: Final = 1024 * 1024
 UNIX: Final = "unix://"
-
-
-def situation(
-    on: str | None = None,
-    *,
-    machine: str | None = None,
-    config: Path | None = None,
-    state: Path | None = None,
-    pods: Iterable[PodRecord] = (),
-    version: Version | None = None,
-    fidelity: Fidelity | None = None,
-) -> Loaded:
-    """The situation that the options name; see ``evidence_of``."""
-    return loaded(
-        evidence_of(
-            on,
-            machine=machine,
-            config=config,
-            state=state,
-            pods=pods,
-            version=version,
-            fidelity=fidelity,
-        )
-    )
 
 
 def evidence_of(
@@ -73,44 +47,11 @@ def evidence_of(
         source = on or machine
         found = Evidence(source=source or discovery.HOST, machine=discovery.discover(source))
         if state is not None:
-            from numalign.apps.snapshots.state_directory import state_files  # noqa: PLC0415
-
             found = replace(found, state=state_files(state))
     found = replace(found, version=version or found.version, fidelity=fidelity or found.fidelity)
     if config is not None:
         found = _configured(found, config, version=version, fidelity=fidelity)
     return replace(found, pods=_joined(found.pods, pods))
-
-
-def from_files(
-    machine: str | None = None,
-    *,
-    config: Path | None = None,
-    state: Path | None = None,
-    pods: Iterable[PodRecord] = (),
-    version: Version | None = None,
-    fidelity: Fidelity | None = None,
-) -> Loaded:
-    """The situation that raw files show."""
-    return situation(
-        None,
-        machine=machine or discovery.HOST,
-        config=config,
-        state=state,
-        pods=pods,
-        version=version,
-        fidelity=fidelity,
-    )
-
-
-def from_bundle(path: Path) -> Loaded:
-    from numalign.adapters.sources.bundles import read_bundle  # noqa: PLC0415 - not for every source
-
-    return loaded(evidence_in(read_bundle(path), str(path)))
-
-
-def from_agent(url: str) -> Loaded:
-    return loaded(_agents(url))
 
 
 def _known(on: str) -> Evidence | None:
@@ -182,13 +123,7 @@ def _configured(
     found: Evidence, path: Path, *, version: Version | None, fidelity: Fidelity | None
 ) -> Evidence:
     """The evidence with the configuration of a file: the kubelet's, or our agent's."""
-    data = read_small(path, CONFIG_BYTES_MAX)
-    if data is None:
-        raise ConfigError(f"{path}: there is no such file.")
-    try:
-        content = plain_yaml.load(data)
-    except WireError as error:
-        raise ConfigError(f"{path}: {error}") from error
+    data, content = read_yaml(path)
     if not isinstance(content, dict) or content.get("kind") != "AgentConfiguration":
         try:
             config = kubelet_config.load(data, version=found.version)

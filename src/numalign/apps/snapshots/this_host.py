@@ -17,12 +17,11 @@ from numalign.adapters.local.files import read_small
 from numalign.adapters.sources.filetree import DirTree
 from numalign.adapters.sources.recording_tree import RecordingTree
 from numalign.adapters.sources.sysfs.sysfs import read_machine
-from numalign.apps.snapshots.state_directory import state_files
-from numalign.core.errors import ConfigError, NumalignError, WireError
+from numalign.apps.snapshots.host_files import read_yaml, state_files
+from numalign.core.errors import ConfigError, NumalignError
 from numalign.core.machine.machine import Machine
 from numalign.core.settings import Version
 from numalign.wire import bundle
-from numalign.wire import yaml as plain_yaml
 from numalign.wire.bundle import About, Bundle
 from numalign.wire.checkpoints import cpu as cpu_checkpoint
 from numalign.wire.kubelet import flags as kubelet_flags
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from numalign.core.views.podresources import View
     from numalign.wire.pods.records import PodRecord
 
-CONFIG_BYTES_MAX: Final = 1024 * 1024
 MANIFEST_BYTES_MAX: Final = 1024 * 1024
 MANIFESTS_MAX: Final = 1_000
 POD_RESOURCES: Final = "pod-resources/kubelet.sock"
@@ -132,13 +130,7 @@ def _config_path(places: Places, flags: Mapping[str, list[str]]) -> Path | None:
 
 
 def _document(path: Path) -> dict[str, Any]:
-    data = read_small(path, CONFIG_BYTES_MAX)
-    if data is None:
-        raise ConfigError(f"{path}: there is no such file. Name it with --kubelet-config.")
-    try:
-        found = plain_yaml.load(data)
-    except WireError as error:
-        raise ConfigError(f"{path}: {error}") from error
+    found = read_yaml(path, " Name it with --kubelet-config.")[1]
     if not isinstance(found, dict) or found.get("kind") != "KubeletConfiguration":
         raise ConfigError(f"{path}: found no KubeletConfiguration. Name it with --kubelet-config.")
     return found

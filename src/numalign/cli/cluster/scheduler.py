@@ -17,8 +17,6 @@ app = new_app()
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the command line says."""
-
     is_extender: Annotated[
         bool,
         typer.Option("--extender", help="Answer a kube-scheduler, as an extender of it."),

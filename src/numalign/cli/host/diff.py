@@ -36,9 +36,11 @@ def diff(
     That is: pods that came, went or moved, the shared pool, configuration and machine. Exit code 0
     if nothing differs, 1 if something does, 2 for bad input.
     """
-    from numalign.apps.snapshots import differences, situation
+    from numalign.apps.snapshots import differences
+    from numalign.apps.snapshots.loading import loaded
+    from numalign.apps.snapshots.sources import evidence_of
 
-    found = differences.differences(situation(a), situation(b))
+    found = differences.differences(loaded(evidence_of(a)), loaded(evidence_of(b)))
     out = Output.of(ctx)
     if output == "lines":
         out.text("".join(f"{one_line(text)}\n" for text in differences.as_lines(found)))

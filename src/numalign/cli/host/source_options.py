@@ -15,7 +15,7 @@ from numalign.cli.options import MachineOption, optional
 from numalign.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from numalign.apps.snapshots import Evidence, Loaded
+    from numalign.apps.snapshots.inputs import Evidence, Loaded
     from numalign.core.settings import Version
     from numalign.wire.pods.records import PodRecord
 

@@ -50,7 +50,6 @@ class Step(Enum):
 
 
 def step(known: Watching, now: float) -> Step:
-    """What a replica should do, knowing this."""
     record = known.record
     if record is None:
         return Step.CREATE

@@ -34,7 +34,6 @@ def _tables(version: Version) -> ModuleType:
 
 @cache
 def gates(version: Version) -> Mapping[str, Gate]:
-    """All gates that a kubelet of this version knows, by name."""
     known = {}
     for kind, names in _tables(version).GATES.items():
         stage, _, default = kind.partition(" ")

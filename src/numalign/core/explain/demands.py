@@ -194,7 +194,6 @@ def memory_groups(draft: Draft) -> list[int]:
 
 
 def shortage_text(short: Shortage) -> str:
-    """One missing total in words."""
     name = short.resource
 
     def text(amount: int) -> str:

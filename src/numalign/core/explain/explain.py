@@ -83,7 +83,6 @@ class Case:
 
 
 def asked(situation: Situation, pod: Pod, *, preferred: Preferred = no_preference) -> Case:
-    """The host's answer to a pod."""
     trace = Trace()
     after, verdict = verdict_on(
         situation.host,

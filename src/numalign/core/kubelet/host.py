@@ -56,8 +56,6 @@ class Reusable:
 
 @dataclass(frozen=True, slots=True)
 class HostState:
-    """Everything that the managers of one host remember."""
-
     cpu: CpuState
     memory: MemoryState
     devices: DeviceState

@@ -54,8 +54,6 @@ class DeviceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """One online hardware thread."""
-
     id: int
     node: int | None  # None: the kernel put it on no NUMA node
     socket: int
@@ -76,8 +74,6 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class HugePages:
-    """The huge pages of one size that a NUMA node holds."""
-
     size_bytes: int
     count: int
 

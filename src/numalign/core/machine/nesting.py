@@ -82,15 +82,12 @@ class SocketPart:
 
 @dataclass(frozen=True, slots=True)
 class Nesting:
-    """A whole machine, cut up."""
-
     sockets: tuple[SocketPart, ...]
     memory_nodes: tuple[NumaNode, ...]  # NUMA nodes without CPUs that are near to no one socket
     cache_level: int  # the level that the cache parts are of
 
 
 def nest(machine: Machine) -> Nesting:
-    """The machine as parts within parts."""
     near = {node.id: _nearest_socket(machine, node) for node in _memory_nodes(machine)}
     level = last_level(machine)
     cache_of = {cpu: cache for cache in machine.caches_of_level(level) for cpu in cache.cpus}

@@ -141,7 +141,6 @@ class Quantity:
 
     @property
     def nanos(self) -> int:
-        """The exact amount in billionths."""
         return self._nanos
 
     def __str__(self) -> str:

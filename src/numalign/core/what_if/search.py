@@ -21,8 +21,6 @@ RUNS_MAX: Final = 4_000  # verdicts of one search
 
 
 class Kind(StrEnum):
-    """What is changed."""
-
     RECREATE = "anew"  # the pod is deleted and created again
     ORDER = "order"  # of its containers
     REQUEST = "request"

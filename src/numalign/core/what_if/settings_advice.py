@@ -41,8 +41,6 @@ _STRICTEST_FIRST: Final = ("single-numa-node", "restricted", "best-effort", "non
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One combination of settings and what the workload made of it."""
-
     settings: Settings
     pods: int
     admitted: int
@@ -84,7 +82,6 @@ def advise(
     pods: Sequence[Pod],
     going: Going,
 ) -> Advice:
-    """The workload tried with every combination."""
     trials: list[Trial] = []
     impossible: list[tuple[Settings, str]] = []
     complete = True

@@ -70,7 +70,6 @@ def decode(data: bytes) -> DeviceCheckpoint:
 
 
 def checksum(checkpoint: DeviceCheckpoint) -> int:
-    """The number that guards the content."""
     return dump.checksum(dumped(checkpoint))
 
 

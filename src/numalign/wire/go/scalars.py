@@ -35,8 +35,6 @@ _DIGITS_MAX: Final = 20  # of any 64-bit number
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A whole number within limits."""
-
     go_type: str
     low: int
     high: int

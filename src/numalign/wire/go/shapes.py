@@ -51,7 +51,6 @@ class Items(Generic[T]):
 
     @property
     def go_type(self) -> str:
-        """The name of the type in Go's messages."""
         return self.name or f"[]{self.element.go_type}"
 
     def zero(self) -> list[T] | None:
@@ -80,7 +79,6 @@ class Keyed(Generic[T]):
 
     @property
     def go_type(self) -> str:
-        """The name of the type in Go's messages."""
         return self.name or f"map[string]{self.element.go_type}"
 
     def zero(self) -> dict[str, T] | None:
@@ -101,7 +99,6 @@ class Numbered(Generic[T]):
 
     @property
     def go_type(self) -> str:
-        """The name of the type in Go's messages."""
         return self.name or f"map[{self.key.go_type}]{self.element.go_type}"
 
     def zero(self) -> dict[int, T] | None:
@@ -151,7 +148,6 @@ class Pointer(Generic[T]):
 
     @property
     def go_type(self) -> str:
-        """The name of the type in Go's messages."""
         return f"*{self.element.go_type}"
 
     def zero(self) -> T | None:

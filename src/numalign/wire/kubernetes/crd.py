@@ -18,7 +18,6 @@ _QUANTITY_PATTERN: Final = (
 
 
 def crd() -> dict[str, Any]:
-    """The definition to install into a cluster."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

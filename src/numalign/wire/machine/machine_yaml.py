@@ -103,5 +103,4 @@ def dump(machine: Machine) -> str:
 
 
 def to_json(machine: Machine) -> str:
-    """The JSON text of the same shape."""
     return msgspec.json.format(msgspec.json.encode(form_of(machine)), indent=2).decode()

@@ -26,8 +26,6 @@ class EnvVar(msgspec.Struct, omit_defaults=True):
 
 
 class VolumeMount(msgspec.Struct, omit_defaults=True):
-    """Where a volume of the pod is seen in a container."""
-
     name: str
     mountPath: str  # noqa: N815
     readOnly: bool = False  # noqa: N815

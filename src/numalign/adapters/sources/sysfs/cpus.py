@@ -92,7 +92,6 @@ def read_topologies(text: SysfsText, online: CpuSet) -> list[Topology]:
 def cpus_of(
     text: SysfsText, topologies: list[Topology], node_of: Mapping[int, int]
 ) -> tuple[Cpu, ...]:
-    """Each CPU with its core, socket and NUMA node."""
     sockets = _sockets(text, topologies)
     by_cpu = {topology.cpu: topology for topology in topologies}
     lead = {}

@@ -55,8 +55,6 @@ def _cpus_text(mask: int) -> str:
 
 
 class SysfsText:
-    """The values in the files of one tree."""
-
     def __init__(self, tree: FileTree, notes: Notes) -> None:
         self.tree = tree
         self.notes = notes

@@ -244,7 +244,6 @@ class Containers:
         cri_volumes.remove(self._state / "volumes" / uid)
 
     def log_path(self, uid: str, container: str) -> Path:
-        """Where a container's output goes."""
         return log_path(self._state, uid, container)
 
 

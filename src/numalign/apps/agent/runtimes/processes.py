@@ -125,7 +125,6 @@ class Processes:
         shutil.rmtree(self._logs / uid, ignore_errors=True)
 
     def log_path(self, uid: str, container: str) -> Path:
-        """Where a container's output goes."""
         return self._logs / uid / f"{container}.log"
 
 

@@ -46,7 +46,6 @@ class _NeedsPreferenceError(Exception):
 
 
 def submitted(setup: AgentSetup, state: AgentState, event: PodSubmitted) -> Next:
-    """Somebody wants a pod to run."""
     known = state.pods.get(event.uid)
     if known is not None:
         return state, _answer(event.request, known, event.uid)

@@ -184,7 +184,6 @@ def with_phase(known: AgentPod, now: float) -> AgentPod:
 
 
 def exited(setup: AgentSetup, state: AgentState, event: ContainerExited) -> Next:
-    """A container's process ended."""
     uid, name, code, now = event.uid, event.container, event.code, event.now
     known = state.pods.get(uid)
     if known is None:

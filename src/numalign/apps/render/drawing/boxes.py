@@ -23,8 +23,6 @@ _BETWEEN: Final = 14.0  # at least so much between the left and the right text o
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The room that something needs."""
-
     w: float
     h: float
 
@@ -47,7 +45,6 @@ class Heading:
 
     @property
     def width(self) -> float:
-        """The room that the line needs."""
         right = _BETWEEN + text_width(self.right, self.right_size) if self.right else 0
         return text_width(self.left, self.size, bold=self.bold) + right
 

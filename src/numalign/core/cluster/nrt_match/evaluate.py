@@ -40,7 +40,6 @@ class Evaluation:
 
     @property
     def fitting(self) -> Bools:
-        """The hosts that take the pod."""
         # As a plain number: numpy asks an enumeration many questions.
         fitting: Bools = self.whys == int(Why.FITS)
         return fitting

@@ -39,7 +39,6 @@ class FilterResult:
 
 
 def filtered(host: HostRecord, need: PodNeed) -> FilterResult:
-    """The filter's answer for one host."""
     if need.passes_anywhere:
         return FilterResult(Why.FITS)
     if not host.is_fresh:

@@ -98,7 +98,6 @@ class _PerFrame(Generic[T]):
         self._kept: dict[tuple[int, int], tuple[Frame, T]] = {}
 
     def get(self, frame: Frame, pod_class: int, ask: Callable[[], T]) -> T:
-        """The kept answer, or a new one."""
         key = (id(frame), pod_class)
         kept = self._kept.get(key)
         if kept is None or kept[0] is not frame:  # the number of a frame that is gone comes again

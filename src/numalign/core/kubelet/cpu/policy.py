@@ -38,8 +38,6 @@ _FORBIDDEN_PAIRS: Final = (
 
 @dataclass(frozen=True)
 class CpuPolicy:
-    """A static CPU policy that is ready to decide."""
-
     topology: CpuTopology
     options: frozenset[str]  # those that are on
     reserved: int

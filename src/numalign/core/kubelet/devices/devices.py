@@ -116,7 +116,6 @@ class SavedDevices:
     resources: Mapping[str, DeviceResource]
 
     def registered(self) -> dict[str, tuple[str, ...]]:
-        """The ids of all healthy devices by resource."""
         return {name: r.named(r.healthy) for name, r in self.resources.items()}
 
 
@@ -137,7 +136,6 @@ class DeviceState:
         return name in self.resources or name in self.in_use
 
     def held(self, uid: str, container: str, name: str) -> tuple[str, ...]:
-        """The ids that a container holds of a resource."""
         found = self.entries.get(uid, {}).get(container, {}).get(name)
         return found.ids if found is not None else ()
 

@@ -31,8 +31,6 @@ Reserved = Mapping[int, Mapping[str, int]]  # node, type -> bytes
 
 @dataclass(frozen=True, slots=True)
 class MemoryPolicy:
-    """A static memory policy that is ready to decide."""
-
     empty: Mapping[int, NodeMemory]  # the accounts before the first allocation, by node id
     all_nodes: int
     version: Version

@@ -25,7 +25,6 @@ class Example:
     build: Callable[[], Machine]
 
     def machine(self) -> Machine:
-        """The machine itself, built and checked."""
         return validate(self.build())
 
 

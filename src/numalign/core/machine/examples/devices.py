@@ -41,7 +41,9 @@ VIRTIO_NET: Final = Model(DeviceKind.NIC, 0x020000, _VIRTIO, 0x1041)
 VIRTIO_BLOCK: Final = Model(DeviceKind.STORAGE, 0x010000, _VIRTIO, 0x1042)
 
 
-def pci(model: Model, address: str, node: int | None, name: str = "") -> PciDevice:
+def pci(
+    model: Model, address: str, node: int | None, name: str = "", *, is_virtual: bool = False
+) -> PciDevice:
     return PciDevice(
         address=address,
         kind=model.kind,
@@ -50,20 +52,11 @@ def pci(model: Model, address: str, node: int | None, name: str = "") -> PciDevi
         device_id=model.device_id,
         node=node,
         name=name,
+        virtual_function=is_virtual,
     )
 
 
 def virtual_functions(model: Model, bus: str, node: int, count: int) -> tuple[PciDevice, ...]:
     """The first SR-IOV functions of the card on this bus; they begin after its two ports."""
-    return tuple(
-        PciDevice(
-            address=f"{bus}:{i // 8:02x}.{i % 8}",
-            kind=model.kind,
-            class_code=model.class_code,
-            vendor_id=model.vendor_id,
-            device_id=model.device_id,
-            node=node,
-            virtual_function=True,
-        )
-        for i in range(2, 2 + count)
-    )
+    places = (f"{bus}:{i // 8:02x}.{i % 8}" for i in range(2, 2 + count))
+    return tuple(pci(model, place, node, is_virtual=True) for place in places)

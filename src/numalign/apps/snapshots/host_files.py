@@ -1,14 +1,16 @@
-"""The state files in a kubelet's directory."""
+"""The files of a kubelet: its state and its configuration."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from numalign.adapters.local.files import read_small
-from numalign.core.errors import ConfigError
+from numalign.core.errors import ConfigError, WireError
+from numalign.wire import yaml as plain_yaml
 from numalign.wire.checkpoints.state_files import PLACES
 
+CONFIG_BYTES_MAX: Final = 1024 * 1024
 STATE_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
@@ -24,3 +26,14 @@ def state_files(directory: Path) -> dict[str, bytes]:
                 found[name] = data
                 break
     return found
+
+
+def read_yaml(path: Path, advice: str = "") -> tuple[bytes, Any]:
+    """The bytes of a configuration file, and its content."""
+    data = read_small(path, CONFIG_BYTES_MAX)
+    if data is None:
+        raise ConfigError(f"{path}: there is no such file.{advice}")
+    try:
+        return data, plain_yaml.load(data)
+    except WireError as error:
+        raise ConfigError(f"{path}: {error}") from error
