@@ -16,7 +16,7 @@ from bench.timing import text
 from numalign.adapters.sources.discovery import discover
 from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet.admission import node_fit
-from numalign.core.kubelet.admission.verdict import Situation, decide
+from numalign.core.kubelet.admission.verdict import HostSnapshot, decide
 from numalign.core.kubelet.decisions import Admitted
 from numalign.core.machine.kubelet_view import machine_info
 from numalign.core.settings import Version
@@ -95,7 +95,7 @@ def _write_state(folder: Path, config: str) -> None:
     settings = host_settings(loaded, machine, version=Version.V1_36)
     managers = hosts.build(settings, machine_info(machine))
     totals = node_fit.allocatable(settings, managers.info, pods_max=2 * PODS)
-    found = Situation(machine, managers, hosts.start(managers), totals)
+    found = HostSnapshot(machine, managers, hosts.start(managers), totals)
     rng = random.Random(7)
     count = 0
     while count < PODS:

@@ -11,7 +11,7 @@ from numalign.apps.agent import config as agent_config
 from numalign.core.explain.explain import asked, explain
 from numalign.core.kubelet import host
 from numalign.core.kubelet.admission import node_fit
-from numalign.core.kubelet.admission.verdict import Situation
+from numalign.core.kubelet.admission.verdict import HostSnapshot
 from numalign.core.kubelet.decisions import Admitted, Placement
 from numalign.core.kubelet.devices import devices
 from numalign.core.machine.kubelet_view import machine_info
@@ -49,7 +49,7 @@ and change `topologyManagerPolicy` or `topologyManagerScope` in kubelet.yaml.
 """
 
 
-def situation(policy: str, scope: str) -> Situation:
+def snapshot(policy: str, scope: str) -> HostSnapshot:
     """The host of the examples with this policy."""
 
     def beside(name: str) -> bytes:
@@ -67,7 +67,7 @@ def situation(policy: str, scope: str) -> Situation:
         found = devices.with_reported(state.devices, item.resource, resource)
         state = replace(state, devices=found)
     totals = node_fit.allocatable(settings, managers.info)
-    return Situation(machine, managers, state, totals)
+    return HostSnapshot(machine, managers, state, totals)
 
 
 def section(name: str) -> str:
@@ -78,10 +78,10 @@ def section(name: str) -> str:
     comment = " ".join(
         line.removeprefix("# ") for line in path.read_text().splitlines() if line.startswith("#")
     )
-    qos = qos_class(pod, situation("none", "container").host.settings)
+    qos = qos_class(pod, snapshot("none", "container").host.settings)
     rows = ["| policy | scope | answer |", "| --- | --- | --- |"]
     for policy in POLICIES:
-        said = {scope: _said(situation(policy, scope), pod) for scope in ("container", "pod")}
+        said = {scope: _said(snapshot(policy, scope), pod) for scope in ("container", "pod")}
         if policy == "none" or len(set(said.values())) == 1:
             rows.append(f"| {policy} | either | {said['container']} |")
         else:
@@ -89,7 +89,7 @@ def section(name: str) -> str:
     return f"\n## [{name}]({name}.yaml): {qos}\n\n{comment}\n\n" + "\n".join(rows) + "\n"
 
 
-def _said(on: Situation, pod: object) -> str:
+def _said(on: HostSnapshot, pod: object) -> str:
     case = asked(on, pod)  # type: ignore[arg-type]  # a Pod
     if isinstance(case.verdict, Admitted):
         return "; ".join(_placed(placement) for placement in case.verdict.placements)

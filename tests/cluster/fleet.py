@@ -31,14 +31,14 @@ from numalign.core.cluster.publish.zones import HostTopology
 from numalign.core.errors import ApiError, WireError
 from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet.admission import node_fit
-from numalign.core.kubelet.admission.verdict import Situation, decide, refusal
+from numalign.core.kubelet.admission.verdict import HostSnapshot, decide, refusal
 from numalign.core.kubelet.devices import devices as device_rules
 from numalign.core.kubelet.devices.devices import Device
 from numalign.core.machine.kubelet_view import machine_info
 from numalign.core.machine.synthetic import synthetic_machine
 from numalign.core.pod import Pod
 from numalign.core.settings import Version
-from numalign.core.views.podresources import snapshot
+from numalign.core.views.podresources import resources_view
 from numalign.wire.kubelet.config import KubeletConfig
 from numalign.wire.kubelet.host_settings import default_config, host_settings
 from numalign.wire.kubernetes.api import EVENTS, HOSTS, NRTS, PODS, event_body
@@ -101,22 +101,22 @@ class FleetHost:
             state = replace(
                 state, devices=device_rules.with_reported(state.devices, name, resource)
             )
-        self.situation = Situation(self.machine, built, state, totals)
+        self.snapshot = HostSnapshot(self.machine, built, state, totals)
 
     def admit(self, pod: Pod) -> tuple[str, str] | None:
         """The reason and message of a refusal; None if the pod is admitted."""
-        self.situation, verdict = decide(self.situation, pod)
+        self.snapshot, verdict = decide(self.snapshot, pod)
         return refusal(verdict)
 
     def end(self, uid: str) -> None:
         """A pod is gone, and gives back what it held."""
-        host, state = self.situation.host, self.situation.state
+        host, state = self.snapshot.host, self.snapshot.state
         state = hosts.cleaned(host, hosts.ended(state, uid))
-        self.situation = replace(self.situation, state=state)
+        self.snapshot = replace(self.snapshot, state=state)
 
     def topology(self) -> HostTopology:
         """What the exporter on this host publishes."""
-        host, state = self.situation.host, self.situation.state
+        host, state = self.snapshot.host, self.snapshot.state
         pods = {(p.namespace, p.name): KnownPod(p, uid) for uid, p in state.pods.items()}
         return exported(
             HostReport(
@@ -124,7 +124,7 @@ class FleetHost:
                 machine=self.machine,
                 info=host.info,
                 settings=host.settings,
-                view=snapshot(host, state),
+                view=resources_view(host, state),
                 pods=pods,
                 cpu_state=state.cpu,
                 memory_state=state.memory,
@@ -135,7 +135,7 @@ class FleetHost:
 
     def node(self) -> dict:
         """The Node object, as a kubelet registers it."""
-        totals = dict(self.situation.totals)
+        totals = dict(self.snapshot.totals)
         amounts = {name: _amount(name, total) for name, total in totals.items()}
         amounts |= {name: str(len(found)) for name, found in self.plan.devices.items()}
         capacity = {**amounts, "cpu": str(len(self.machine.cpus))}

@@ -14,7 +14,7 @@ from tests.cluster.fleet import FleetHost, HostPlan
 from numalign.adapters.grpc.podresources import PodResources
 from numalign.adapters.local.state_files import StateDirectory
 from numalign.core.pod import Pod
-from numalign.core.views.podresources import snapshot
+from numalign.core.views.podresources import resources_view
 from numalign.wire.checkpoints import devices as device_checkpoint
 from numalign.wire.checkpoints import state_files
 from numalign.wire.kubelet.config import document_of
@@ -58,8 +58,8 @@ class ServedHost:
         self._write()
 
     def _write(self) -> None:
-        situation = self.host.situation
-        found = state_files.encoded(situation.state, situation.host.settings)
+        snapshot = self.host.snapshot
+        found = state_files.encoded(snapshot.state, snapshot.host.settings)
         for name, data in found.items():
             self._files.write(state_files.PLACES[name], data)
 
@@ -71,7 +71,7 @@ class ServedHost:
         thread.start()
 
         def view():
-            return snapshot(self.host.situation.host, self.host.situation.state)
+            return resources_view(self.host.snapshot.host, self.host.snapshot.state)
 
         async def made():
             return PodResources(self.socket, view)

@@ -1,4 +1,4 @@
-"""Situations made by hand: a small host with some pods on it."""
+"""Snapshots made by hand: a small host with some pods on it."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ from tests.core.explain.recorded_refusals import machine_of
 from numalign.core.explain.explain import asked, explain
 from numalign.core.kubelet import host
 from numalign.core.kubelet.admission import node_fit
-from numalign.core.kubelet.admission.verdict import Situation, decide
+from numalign.core.kubelet.admission.verdict import HostSnapshot, decide
 from numalign.core.kubelet.decisions import Admitted
 from numalign.core.kubelet.devices import devices
 from numalign.core.kubelet.devices.devices import Device
@@ -20,7 +20,7 @@ def gpus(*nodes, sick=()):
     return [Device(f"gpu{i}", (node,), i not in sick) for i, node in enumerate(nodes)]
 
 
-def situation(configured, info, *pods, plugins=None, pods_max=110):
+def snapshot(configured, info, *pods, plugins=None, pods_max=110):
     """The host after these pods, all of which it must admit."""
     managers = host.build(configured, info)
     state = host.start(managers)
@@ -28,7 +28,7 @@ def situation(configured, info, *pods, plugins=None, pods_max=110):
         resource = devices.device_resource(items)
         state = replace(state, devices=devices.with_reported(state.devices, name, resource))
     totals = node_fit.allocatable(configured, info, pods_max=pods_max)
-    found = Situation(machine_of(info), managers, state, totals)
+    found = HostSnapshot(machine_of(info), managers, state, totals)
     for pod in pods:
         found, verdict = decide(found, pod)
         assert isinstance(verdict, Admitted), f"{pod.name}: {verdict}"

@@ -20,7 +20,7 @@ from numalign.adapters.grpc.podresources import PodResources
 from numalign.core.kubelet.decisions import Admitted
 from numalign.core.kubelet.devices.devices import Device
 from numalign.core.settings import Version
-from numalign.core.views.podresources import snapshot
+from numalign.core.views.podresources import resources_view
 
 pytestmark = pytest.mark.e2e
 
@@ -39,7 +39,7 @@ def program(pytestconfig: pytest.Config) -> None:
 async def served(driver: Driver) -> AsyncIterator[Ask]:
     with short_directory() as directory:
         server = PodResources(
-            directory / "kubelet.sock", lambda: snapshot(driver.host, driver.state)
+            directory / "kubelet.sock", lambda: resources_view(driver.host, driver.state)
         )
         await server.start()
 

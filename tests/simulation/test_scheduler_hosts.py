@@ -54,7 +54,7 @@ class World:
         self.state = State(Fleet())
         facts = []
         for name, host in self.hosts.items():
-            allocatable = {**host.situation.totals}
+            allocatable = {**host.snapshot.totals}
             facts.append(HostFacts(name, allocatable=allocatable))
         self.feed(events.HostsListed(tuple(facts), self.now))
         self.feed(events.TopologiesListed(tuple(self.published.values()), self.now))
@@ -159,7 +159,7 @@ def test_no_kubelet_refuses_what_it_was_given(seed: int):
 
 
 def _would_take(host: FleetHost, pod: ClusterPod) -> bool:
-    before = host.situation
+    before = host.snapshot
     refused = host.admit(pod.pod)
-    host.situation = before
+    host.snapshot = before
     return refused is None

@@ -17,7 +17,7 @@ from numalign.adapters.sources.bundles import (
 )
 from numalign.adapters.sources.discovery import discover
 from numalign.apps.snapshots.loading import loaded
-from numalign.apps.snapshots.sources import evidence_in
+from numalign.apps.snapshots.sources import inputs_in
 from numalign.core.errors import DiscoveryError, NumalignError, WireError
 from numalign.wire import bundle
 from numalign.wire.bundle import About, Bundle, packed
@@ -126,7 +126,7 @@ def test_a_bad_bundle_is_one_clear_error(name):
 def test_a_member_that_is_none_is_one_clear_error(member, data):
     found = bundle_from_bytes(packed(whole(**{member: data})), "x.tar.gz")
     with pytest.raises(NumalignError, match=member):
-        evidence_in(found, "x.tar.gz")
+        inputs_in(found, "x.tar.gz")
 
 
 def test_an_unknown_key_of_the_configuration_is_told():
@@ -137,14 +137,14 @@ def test_an_unknown_key_of_the_configuration_is_told():
     }
     found = whole(**{bundle.CONFIG: bundle.document(config)})
     with pytest.raises(NumalignError, match='unknown field "cpuManagerPolicyy"'):
-        evidence_in(found, "x")
+        inputs_in(found, "x")
 
 
 @pytest.mark.parametrize("name", bundle.STATE_FILES)
 def test_a_truncated_state_file_is_told_in_the_kubelets_words(name):
     found = whole(**{f"state/{name}": b'{"policyName":"static","defau'})
     with pytest.raises(WireError, match="unexpected end of JSON input"):
-        loaded(evidence_in(found, "x"))
+        loaded(inputs_in(found, "x"))
 
 
 def test_flipped_bits_are_an_error_or_do_no_harm():
@@ -156,7 +156,7 @@ def test_flipped_bits_are_an_error_or_do_no_harm():
         for _ in range(rng.randint(1, 4)):
             data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
         try:
-            loaded(evidence_in(bundle_from_bytes(bytes(data), "x"), "x"))
+            loaded(inputs_in(bundle_from_bytes(bytes(data), "x"), "x"))
         except NumalignError as error:
             assert str(error)
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from tests.core.hosts import container, machine, pod, settings
-from tests.core.snapshots import gpus, situation
+from tests.core.snapshots import gpus, snapshot
 
 from numalign.apps.render.explanation import render
 from numalign.apps.render.text import Tone, plain
@@ -22,7 +22,7 @@ def answered(on, new):
 
 @pytest.fixture
 def on():
-    return situation(
+    return snapshot(
         settings("single-numa-node"),
         machine(),
         pod("a", container("c", 3, "4Gi", gpu=1)),
@@ -75,7 +75,7 @@ def test_prose_keeps_to_the_width(on, width):
 
 
 def test_large_nodes_are_drawn_with_several_cpus_to_a_mark():
-    large = situation(settings("none"), machine(1, cores=64, threads=2))
+    large = snapshot(settings("none"), machine(1, cores=64, threads=2))
     text = plain(render(answered(large, pod("a", container("app", 4, "1Gi")))))
     assert "one mark is 2 CPUs" in text
     [line] = [line for line in text.splitlines() if line.startswith("node 0")]

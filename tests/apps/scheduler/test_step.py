@@ -9,7 +9,7 @@ from numalign.apps.scheduler import events
 from numalign.apps.scheduler.model import State
 from numalign.apps.scheduler.step import next_turn_at, step
 from numalign.core.cluster.publish.zones import HostTopology
-from numalign.core.cluster.scheduling.constraints import Demand, HostFacts
+from numalign.core.cluster.scheduling.constraints import HostFacts, HostRequirements
 from numalign.core.pod import Container, Pod
 from numalign.core.values.quantity import Quantity
 from numalign.wire.kubernetes.scheduling import ClusterPod
@@ -196,10 +196,12 @@ def test_rules_besides_numa_are_honoured_with_their_reasons():
     state = cluster(
         host("w1", is_ready=False), host("w2", labels={"zone": "a"}), host("w3"), host("w4")
     )
-    selecting = pod("a", demand=Demand(selector=(("zone", "a"),)))
+    selecting = pod("a", requirements=HostRequirements(selector=(("zone", "a"),)))
     step(state, events.PodSeen(selecting, 1))
     assert turn(state) == [events.Bind(selecting, "w2")]
-    step(state, events.PodSeen(pod("b", demand=Demand(selector=(("zone", "b"),))), 1))
+    step(
+        state, events.PodSeen(pod("b", requirements=HostRequirements(selector=(("zone", "b"),))), 1)
+    )
     assert messages(turn(state)) == [
         "of 4 hosts: 3 labels do not match the pod's nodeSelector, 1 not ready"
     ]
@@ -217,7 +219,12 @@ def test_totals_are_honoured():
 
 def test_a_pod_with_rules_that_we_do_not_know_is_refused_in_clear_words():
     state = cluster(host("w1"))
-    step(state, events.PodSeen(pod("a", demand=Demand(unsupported=("required pod affinity",))), 1))
+    step(
+        state,
+        events.PodSeen(
+            pod("a", requirements=HostRequirements(unsupported=("required pod affinity",))), 1
+        ),
+    )
     (message,) = messages(turn(state))
     assert message.startswith("the pod asks for required pod affinity, which this scheduler does")
 

@@ -20,7 +20,7 @@ from numalign.apps.agent.step import step
 from numalign.apps.agent.views.captured import captured
 from numalign.apps.snapshots.loading import loaded
 from numalign.apps.snapshots.replaying import replayed
-from numalign.apps.snapshots.sources import evidence_in, evidence_of
+from numalign.apps.snapshots.sources import inputs_in, inputs_of
 from numalign.core.errors import ConfigError, PeerError
 from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet.devices.devices import Device
@@ -77,7 +77,7 @@ class DecidingAgent:
 
     def capture(self):
         data = packed(captured(self.setup, self.state, self.machine, "2030-01-31T08:00:00Z"))
-        return loaded(evidence_in(bundle_from_bytes(data, "agent"), "agent"))
+        return loaded(inputs_in(bundle_from_bytes(data, "agent"), "agent"))
 
 
 def random_pod(rng, number):
@@ -108,12 +108,12 @@ def told(resource):
 def assert_same(found, agent):
     setup, state = agent.setup, agent.state.host
     ours, theirs = (
-        hosts.cleaned(setup.host, found.situation.state),
+        hosts.cleaned(setup.host, found.snapshot.state),
         hosts.cleaned(setup.host, state),
     )
-    assert found.situation.host.settings == setup.host.settings
-    assert found.situation.machine == agent.machine
-    assert found.situation.totals == setup.totals
+    assert found.snapshot.host.settings == setup.host.settings
+    assert found.snapshot.machine == agent.machine
+    assert found.snapshot.totals == setup.totals
     assert ours.pods == theirs.pods
     assert ours.cpu == theirs.cpu
     assert ours.memory == theirs.memory
@@ -125,7 +125,7 @@ def assert_same(found, agent):
         name: told(r) for name, r in theirs.devices.resources.items()
     }
     files = encoded(state, setup.host.settings)
-    assert dict(found.evidence.state) == files
+    assert dict(found.inputs.state) == files
     assert found.unknown == frozenset()
 
 
@@ -163,7 +163,7 @@ def test_a_bundle_of_the_agent_is_sound_and_holds_no_environment():
     assert "uid-1" in agent.state.host.pods
     bundle = captured(agent.setup, agent.state, agent.machine, "2030-01-31T08:00:00Z")
     assert all(b"hunter2" not in data for data in bundle.files.values())
-    again = replayed(evidence_in(bundle, "agent"))
+    again = replayed(inputs_in(bundle, "agent"))
     assert again.is_sound
     assert again.kept == ("default/p1",)
 
@@ -182,17 +182,17 @@ def test_the_api_gives_the_bundle(tmp_path, short_path):
         with over(host) as client:
             assert client.post("/pods", json=manifest("web", gpus=1)).status_code == 201
         for url in (f"unix://{host.socket}", host.tcp):
-            found = loaded(evidence_of(url))
+            found = loaded(inputs_of(url))
             assert_same(found, host.agent)
-            [pod] = found.situation.state.pods.values()
+            [pod] = found.snapshot.state.pods.values()
             assert pod.name == "web"
 
 
 def test_nobody_at_the_other_end_is_one_clear_error(tmp_path):
     with pytest.raises(PeerError, match="no agent answers there"):
-        evidence_of(f"unix://{tmp_path}/none.sock")
+        inputs_of(f"unix://{tmp_path}/none.sock")
     with pytest.raises(ConfigError, match="expected one such as"):
-        evidence_of("http://")
+        inputs_of("http://")
 
 
 def over(host):
@@ -218,8 +218,8 @@ def test_a_running_agent_can_be_captured_and_asked(tmp_path):
         url = f"unix://{agent.state}/agent.sock"
         done = numalign("capture", "--on", url, "-o", str(file))
         assert done.returncode == 0, done.stderr
-        found = loaded(evidence_of(str(file)))
-        for name, data in found.evidence.state.items():
+        found = loaded(inputs_of(str(file)))
+        for name, data in found.inputs.state.items():
             assert (agent.state / name).read_bytes() == data
         asked = numalign("admit", "--on", url, "-f", "-", input=body.decode())
         assert asked.returncode == 0, asked.stderr

@@ -8,7 +8,7 @@ from tests.apps.snapshots.live_bundles import RECORDS, moments, record_of
 
 from numalign.adapters.sources.bundles import read_bundle
 from numalign.apps.snapshots.loading import loaded
-from numalign.apps.snapshots.sources import evidence_in
+from numalign.apps.snapshots.sources import inputs_in
 from numalign.apps.snapshots.verdicts import outcomes
 from numalign.core.kubelet.admission.verdict import refusal
 from numalign.core.kubelet.decisions import Admitted
@@ -71,9 +71,9 @@ def test_a_bundle_predicts_what_the_kubelet_does_next(path, tmp_path, capsys):
     for moment in moments(record):
         file = tmp_path / "host.tar.gz"
         file.write_bytes(packed(moment.bundle))
-        evidence = evidence_in(read_bundle(file), str(file), machine)
-        machine = evidence.machine  # it stays the same, and takes the longest to read
-        ours, theirs = predicted(loaded(evidence), moment.pod), recorded(moment)
+        inputs = inputs_in(read_bundle(file), str(file), machine)
+        machine = inputs.machine  # it stays the same, and takes the longest to read
+        ours, theirs = predicted(loaded(inputs), moment.pod), recorded(moment)
         count += 1
         if ours != theirs:
             wrong.append(f"{moment.pod.metadata.name}: {ours}, the kubelet: {theirs}")

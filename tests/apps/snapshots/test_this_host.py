@@ -13,14 +13,14 @@ from numalign.adapters.sources.filetree import DirTree
 from numalign.adapters.sources.sysfs.sysfs import read_machine
 from numalign.apps.snapshots.loading import loaded
 from numalign.apps.snapshots.running import Holding, stand_in
-from numalign.apps.snapshots.sources import evidence_in
+from numalign.apps.snapshots.sources import inputs_in
 from numalign.apps.snapshots.this_host import Places, captured
 from numalign.apps.snapshots.verdicts import as_data, outcomes
 from numalign.core.errors import ConfigError
 from numalign.core.kubelet.state import Block
 from numalign.core.pod import Qos, qos_class
 from numalign.core.settings import Settings, Version
-from numalign.core.views.podresources import snapshot
+from numalign.core.views.podresources import resources_view
 from numalign.wire import bundle
 from numalign.wire.bundle import packed
 from numalign.wire.checkpoints import devices as device_checkpoint
@@ -61,9 +61,9 @@ def test_a_bundle_holds_the_state_files_byte_for_byte_and_no_secret(tmp_path):
 
 
 def test_pods_of_the_state_are_not_freed_although_nobody_knows_them(tmp_path):
-    found = loaded(evidence_in(captured_from(make_root(tmp_path, RUNNING)), "host"))
+    found = loaded(inputs_in(captured_from(make_root(tmp_path, RUNNING)), "host"))
     assert found.unknown == {"uid-web", "uid-db"}
-    assert found.situation.names["uid-web"] == "unknown pod uid-web"
+    assert found.snapshot.names["uid-web"] == "unknown pod uid-web"
     assert any("state files alone" in note for note in found.notes)
     assert any("NUMA nodes of 3 free devices" in note for note in found.notes)
     # Node 0 is full: two CPUs are reserved and six are held. Were they freed, both would fit.
@@ -71,7 +71,7 @@ def test_pods_of_the_state_are_not_freed_although_nobody_knows_them(tmp_path):
     answers = [as_data(o) for o in outcomes(found, asked)]
     assert [a["admitted"] for a in answers] == [True, False]
     assert answers[1]["reason"] == "TopologyAffinityError"
-    before = found.situation.state.cpu.entries["uid-db"]
+    before = found.snapshot.state.cpu.entries["uid-db"]
     assert before["main"].bit_count() == 4
 
 
@@ -80,17 +80,17 @@ def test_known_pods_keep_their_names_and_requests(tmp_path):
         json.dumps({"kind": "PodList", "apiVersion": "v1", "items": RUNNING}).encode(), "pods"
     )
     root = make_root(tmp_path, RUNNING)
-    found = loaded(evidence_in(captured_from(root, pods=pods), "host"))
+    found = loaded(inputs_in(captured_from(root, pods=pods), "host"))
     assert found.unknown == frozenset()
-    assert set(found.situation.names.values()) == {"default/web", "default/db", "default/log"}
+    assert set(found.snapshot.names.values()) == {"default/web", "default/db", "default/log"}
     assert not any("totals" in note for note in found.notes)
 
 
 def test_logs_name_the_pods(tmp_path):
     root = make_root(tmp_path, RUNNING)
     (root / "var/log/pods/default_web_uid-web/main").mkdir(parents=True)
-    found = loaded(evidence_in(captured_from(root), "host"))
-    assert found.situation.names["uid-web"] == "default/web"
+    found = loaded(inputs_in(captured_from(root), "host"))
+    assert found.snapshot.names["uid-web"] == "default/web"
     assert found.unknown == {"uid-web", "uid-db"}
 
 
@@ -102,9 +102,9 @@ def test_static_manifests_are_found_in_the_state_by_what_they_ask_for(tmp_path):
         bare = {**item, "metadata": {"name": item["metadata"]["name"], "namespace": "default"}}
         (manifests / f"{item['metadata']['name']}.yaml").write_text(json.dumps(bare))
     (manifests / "broken.yaml").write_text("kind: [")
-    found = loaded(evidence_in(captured_from(root), "host"))
+    found = loaded(inputs_in(captured_from(root), "host"))
     assert found.unknown == frozenset()
-    pods = found.situation.state.pods
+    pods = found.snapshot.state.pods
     assert {uid: p.name for uid, p in pods.items()} == {
         "uid-web": "web",
         "uid-db": "db",
@@ -122,14 +122,14 @@ def with_pod_resources(root, view):
 
 def test_pod_resources_name_pods_and_place_free_devices(tmp_path):
     root = make_root(tmp_path, RUNNING)
-    view = snapshot(*kubelet_state(RUNNING))
-    found = loaded(evidence_in(with_pod_resources(root, view), "host"))
-    assert found.situation.names["uid-web"] == "default/web"
-    assert found.situation.names["uid-db"] == "default/db"
+    view = resources_view(*kubelet_state(RUNNING))
+    found = loaded(inputs_in(with_pod_resources(root, view), "host"))
+    assert found.snapshot.names["uid-web"] == "default/web"
+    assert found.snapshot.names["uid-db"] == "default/db"
     assert not any("disagree" in note or "NUMA nodes" in note for note in found.notes)
-    offered = found.situation.state.devices.resources[GPU]
+    offered = found.snapshot.state.devices.resources[GPU]
     assert dict(offered.nodes_of) == {d.id: d.nodes for d in DEVICES}
-    assert "default/log" in found.situation.state.pods  # counts as a pod, asks for nothing known
+    assert "default/log" in found.snapshot.state.pods  # counts as a pod, asks for nothing known
 
 
 def test_devices_that_only_the_api_knows_count_too(tmp_path):
@@ -138,28 +138,30 @@ def test_devices_that_only_the_api_knows_count_too(tmp_path):
     path = root / "var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
     file = device_checkpoint.decode(path.read_bytes())
     path.write_bytes(device_checkpoint.encode(replace(file, registered={GPU: ()})))
-    found = loaded(evidence_in(with_pod_resources(root, snapshot(*kubelet_state(RUNNING))), "host"))
-    assert len(found.situation.state.devices.resources[GPU].ids) == len(DEVICES)
+    found = loaded(
+        inputs_in(with_pod_resources(root, resources_view(*kubelet_state(RUNNING))), "host")
+    )
+    assert len(found.snapshot.state.devices.resources[GPU].ids) == len(DEVICES)
     [answer] = outcomes(found, records(pod("next", "1", "1Gi", gpus=1)))
     assert as_data(answer)["admitted"]
 
 
 def test_a_disagreement_of_pod_resources_and_files_is_told(tmp_path):
     root = make_root(tmp_path, RUNNING)
-    view = snapshot(*kubelet_state([*RUNNING, pod("late", "2", "1Gi")]))
-    found = loaded(evidence_in(with_pod_resources(root, view), "host"))
+    view = resources_view(*kubelet_state([*RUNNING, pod("late", "2", "1Gi")]))
+    found = loaded(inputs_in(with_pod_resources(root, view), "host"))
     [note] = [note for note in found.notes if "disagree" in note]
     assert "default/late" in note
-    assert {"uid-web", "uid-db"} <= found.situation.state.pods.keys()
+    assert {"uid-web", "uid-db"} <= found.snapshot.state.pods.keys()
 
 
 @pytest.mark.parametrize("left", [0, 1])
 def test_what_pods_that_are_gone_still_hold_in_the_files_is_free_for_the_next(tmp_path, left):
     """The kubelet frees memory and devices at its next admission, not before."""
     root = make_root(tmp_path, RUNNING)
-    view = snapshot(*kubelet_state(RUNNING[:left]))
-    found = loaded(evidence_in(with_pod_resources(root, view), "host"))
-    assert set(found.situation.state.pods) == ({"uid-web"} if left else set())
+    view = resources_view(*kubelet_state(RUNNING[:left]))
+    found = loaded(inputs_in(with_pod_resources(root, view), "host"))
+    assert set(found.snapshot.state.pods) == ({"uid-web"} if left else set())
     assert any("PodResources does not list" in note for note in found.notes)
     [answer] = outcomes(found, records(pod("next", "2", "1Gi", gpus=2)))
     assert as_data(answer)["admitted"]
@@ -171,10 +173,10 @@ def test_a_pod_that_was_made_again_is_told_from_the_one_before(tmp_path):
     root = make_root(tmp_path, [RUNNING[0], again])
     for uid in ("uid-web", "uid-web-2"):
         (root / f"var/log/pods/default_web_{uid}/main").mkdir(parents=True)
-    view = snapshot(*kubelet_state([RUNNING[0], again]))
+    view = resources_view(*kubelet_state([RUNNING[0], again]))
     view = replace(view, pods=tuple(p for p in view.pods if len(p.apps[0].cpus) == 4))
-    found = loaded(evidence_in(with_pod_resources(root, view), "host"))
-    assert set(found.situation.state.pods) == {"uid-web-2"}
+    found = loaded(inputs_in(with_pod_resources(root, view), "host"))
+    assert set(found.snapshot.state.pods) == {"uid-web-2"}
 
 
 def test_flags_of_the_running_kubelet_win_over_its_file(tmp_path):
@@ -187,10 +189,10 @@ def test_flags_of_the_running_kubelet_win_over_its_file(tmp_path):
     (process / "cmdline").write_bytes("\0".join(words).encode() + b"\0")
     (root / "etc").mkdir()
     (root / "etc/k.yaml").write_text(json.dumps(CONFIG))
-    found = loaded(evidence_in(captured_from(root), "host"))
+    found = loaded(inputs_in(captured_from(root), "host"))
     assert found.config.topology_policy == "restricted"
     assert found.config.feature_gates == {"CPUManagerPolicyAlphaOptions": True}
-    assert found.situation.totals["pods"] == 7
+    assert found.snapshot.totals["pods"] == 7
 
 
 def test_the_form_of_the_state_tells_the_version(tmp_path):

@@ -37,7 +37,7 @@ def manager_of(resource):
 # The explanation against the decision and its trace.
 
 
-def explanation_faults(situation, case, found, decision):
+def explanation_faults(snapshot, case, found, decision):
     """What is wrong with an explanation, in words; nothing if it is right."""
     if (found.reason, found.message) != (decision.reason, decision.message):
         yield f"explains {found.reason}, decided was {decision.reason}: {decision.message}"
@@ -53,18 +53,18 @@ def explanation_faults(situation, case, found, decision):
         if word not in found.sentence:
             yield f"does not name {resource}: {found.sentence}"
     if decision.reason is Reason.TOPOLOGY_AFFINITY:
-        yield from _merge_faults(situation, case, found)
+        yield from _merge_faults(snapshot, case, found)
     else:
         yield from _allocation_faults(case, found, decision)
-    empty = host.start(situation.host)
+    empty = host.start(snapshot.host)
     for name, resource in case.before.devices.resources.items():
         empty = replace(empty, devices=devices.with_reported(empty.devices, name, resource))
-    _, alone = verdict_on(situation.host, empty, situation.totals, case.pod)
+    _, alone = verdict_on(snapshot.host, empty, snapshot.totals, case.pod)
     if isinstance(alone, Admitted) is not found.fits_when_empty:
         yield f"fits when empty: {found.fits_when_empty}, the empty host says {alone}"
 
 
-def _merge_faults(situation, case, found):
+def _merge_faults(snapshot, case, found):
     step = case.trace.steps[-1]
     if not isinstance(step, MergeStep) or step.admitted:
         yield "the trace does not end in a refused merge"
@@ -77,7 +77,7 @@ def _merge_faults(situation, case, found):
         yield f"names container {found.container}, the trace has {step.container}"
 
     def is_refused(names):
-        topology = situation.host.topology
+        topology = snapshot.host.topology
         hints = [answers[name] for name in names]
         return not topology.decide(topology.merger, hints, explain=False)[1]
 
@@ -104,14 +104,14 @@ def _allocation_faults(case, found, decision):
 # A change, carried out once more.
 
 
-def confirmed(situation, pod, change):
+def confirmed(snapshot, pod, change):
     """The placements after a change, all of it done anew; None if the host refuses."""
-    managers, state = situation.host, situation.state
+    managers, state = snapshot.host, snapshot.state
     if change.settings is not None:
-        managers = host.build(change.settings, situation.host.info)
+        managers = host.build(change.settings, snapshot.host.info)
     if change.drained:
         state = host.start(managers)
-        for name, resource in situation.state.devices.resources.items():
+        for name, resource in snapshot.state.devices.resources.items():
             state = replace(state, devices=devices.with_reported(state.devices, name, resource))
     elif change.settings is not None:
         fresh = host.start(managers, cpu=state.cpu, memory=state.memory)
@@ -126,13 +126,13 @@ def confirmed(situation, pod, change):
         items = [devices.Device(i, known.nodes_of[i] or None, True) for i in known.ids]
         well = devices.device_resource(items, has_preferred=known.has_preferred)
         state = replace(state, devices=devices.with_reported(state.devices, name, well))
-    _, verdict = verdict_on(managers, state, situation.totals, change.pod, preferred=prefer_lowest)
+    _, verdict = verdict_on(managers, state, snapshot.totals, change.pod, preferred=prefer_lowest)
     return verdict.placements if isinstance(verdict, Admitted) else None
 
 
-def change_faults(situation, pod, change):
+def change_faults(snapshot, pod, change):
     """What is wrong with a change, in words; nothing if it is right."""
-    placements = confirmed(situation, pod, change)
+    placements = confirmed(snapshot, pod, change)
     if placements is None:
         yield f"{change.text}: refused when done again"
     elif placements != change.verdict.placements:
@@ -142,7 +142,7 @@ def change_faults(situation, pod, change):
         yield f"{change.text}: changes the pod: {not is_host}"
     if change.kind is Kind.REQUEST:
         yield from _edit_faults(pod, change)
-    if not set(change.leaving) <= set(situation.state.pods):
+    if not set(change.leaving) <= set(snapshot.state.pods):
         yield f"{change.text}: not all of these run"
 
 
@@ -163,13 +163,13 @@ def _edit_faults(pod, change):
 def checked(part, parts):
     """(counts, faults) of every ``parts``-th scenario."""
     counts, faults = Counter(), []
-    for name, situation, pod, decision in refusals(part, parts):
-        case = asked(situation, pod, preferred=prefer_lowest)
+    for name, snapshot, pod, decision in refusals(part, parts):
+        case = asked(snapshot, pod, preferred=prefer_lowest)
         found = explain(case)
         listed = list(changes(Search(case, found, preferred=prefer_lowest)))
-        wrong = list(explanation_faults(situation, case, found, decision))
+        wrong = list(explanation_faults(snapshot, case, found, decision))
         for change in listed:
-            wrong += change_faults(situation, pod, change)
+            wrong += change_faults(snapshot, pod, change)
         faults += [f"{name}: {text}" for text in wrong]
         counts["refusals"] += 1
         counts["with a change"] += bool(listed)

@@ -8,7 +8,7 @@ from tests.paths import VECTORS
 from numalign.conformance.scenarios import Replay, prefer_lowest
 from numalign.core.errors import StartError
 from numalign.core.kubelet.admission.admission import Operation
-from numalign.core.kubelet.admission.verdict import Situation
+from numalign.core.kubelet.admission.verdict import HostSnapshot
 from numalign.core.kubelet.decisions import Broken, Rejected
 from numalign.core.machine.machine import Cpu, Machine, NumaNode, validate
 from numalign.core.settings import Version
@@ -21,9 +21,9 @@ FILES = (
 )
 
 
-def totals_for(situation_state, pod):
+def totals_for(snapshot_state, pod):
     """Totals without limit: the recorded kubelets had no node-fit check behind them."""
-    pods = [pod, *situation_state.pods.values()]
+    pods = [pod, *snapshot_state.pods.values()]
     names = {name for p in pods for c in p.in_order for name in (*c.requests, *c.limits)}
     return dict.fromkeys(names | {"cpu", "memory", "pods"}, 1 << 62)
 
@@ -62,7 +62,7 @@ class _Watched(Replay):
 
 
 def refusals(part=0, parts=1, files=FILES):
-    """(name, Situation, Pod, Rejected) of all refusals in every ``parts``-th scenario."""
+    """(name, HostSnapshot, Pod, Rejected) of all refusals in every ``parts``-th scenario."""
     for path, version in files:
         with gzip.open(path, "rt") as stream:
             for number, text in enumerate(stream):
@@ -83,8 +83,8 @@ def _of_scenario(scenario, version):
         except StartError:
             return
         for before, pod, decision in replay.refused:
-            situation = Situation(machine, replay.host, before, totals_for(before, pod))
-            yield f"{version} {scenario['id']} step {number}", situation, pod, decision
+            snapshot = HostSnapshot(machine, replay.host, before, totals_for(before, pod))
+            yield f"{version} {scenario['id']} step {number}", snapshot, pod, decision
 
 
 __all__ = ["machine_of", "prefer_lowest", "refusals"]

@@ -1,7 +1,7 @@
 """An explanation as plain values."""
 
 from tests.core.hosts import GI, container, machine, pod, settings
-from tests.core.snapshots import gpus, helping, situation, why
+from tests.core.snapshots import gpus, helping, snapshot, why
 
 from numalign.core.explain.explain import asked
 from numalign.core.views.explanation import as_data, change_data, map_data
@@ -11,7 +11,7 @@ BUSY = pod("a", container("c", 3, "1Gi", gpu=1))
 
 
 def on(policy="single-numa-node"):
-    return situation(settings(policy), machine(), BUSY, plugins={GPU: gpus(0, 1, sick={1})})
+    return snapshot(settings(policy), machine(), BUSY, plugins={GPU: gpus(0, 1, sick={1})})
 
 
 def test_a_refusal_names_its_resources_and_what_each_node_has():

@@ -16,7 +16,7 @@ from numalign.core.views.podresources import (
     DeviceUse,
     PodView,
     View,
-    snapshot,
+    resources_view,
 )
 
 NIC = "example.com/nic"
@@ -40,7 +40,7 @@ def test_a_sidecar_comes_before_the_apps_and_an_init_container_never():
         ),
         plugins={NIC: [Device("n0", (0, 1))]},
     )
-    (shown,) = snapshot(driver.host, driver.state).pods
+    (shown,) = resources_view(driver.host, driver.state).pods
     log = ContainerView("log", (), (Block((0,), "memory", GI),))
     uses = (DeviceUse(NIC, "n0", 0), DeviceUse(NIC, "n0", 1))
     cpus = shown.apps[0].cpus
@@ -53,10 +53,10 @@ def test_every_active_pod_is_listed_by_name_also_one_that_holds_nothing():
     driver = held(pod("b", container("c")), pod("a", container("c", 2, "1Gi")))
     driver.end("a")
     driver.admit(pod("a2", container("c")))
-    found = snapshot(driver.host, driver.state)
+    found = resources_view(driver.host, driver.state)
     assert [p.name for p in found.pods] == ["a2", "b"]
     assert all(p.apps == (ContainerView("c"),) for p in found.pods)
-    ended = snapshot(driver.host, driver.state, ended=[pod("a", container("c"))]).ended
+    ended = resources_view(driver.host, driver.state, ended=[pod("a", container("c"))]).ended
     assert [p.name for p in ended] == ["a"]
 
 
@@ -64,7 +64,7 @@ def test_a_device_without_a_node_is_told_without_one_and_plugins_may_be_gone():
     plugins = {NIC: [Device("n0"), Device("n1", ())]}
     driver = held(pod("p", container("c", nic=2)), plugins=plugins)
     gone = with_reported(driver.state.devices, NIC, device_resource(()))
-    (shown,) = snapshot(driver.host, replace(driver.state, devices=gone)).pods
+    (shown,) = resources_view(driver.host, replace(driver.state, devices=gone)).pods
     assert shown.apps[0].devices == (DeviceUse(NIC, "n0", None), DeviceUse(NIC, "n1", None))
 
 
@@ -80,7 +80,7 @@ def test_allocatable_is_what_an_empty_host_would_have():
         "example.com/sick": [Device("s", (0,), healthy=False)],
     }
     driver = held(pod("p", container("c", 2, "1Gi", nic=1)), plugins=plugins)
-    assert snapshot(driver.host, driver.state).allocatable == Allocatable(
+    assert resources_view(driver.host, driver.state).allocatable == Allocatable(
         tuple(range(1, 16)),
         (Block((0,), "memory", 15 * GI), Block((1,), "memory", 16 * GI)),
         (
@@ -94,7 +94,7 @@ def test_allocatable_is_what_an_empty_host_would_have():
 
 def test_without_static_policies_there_is_nothing_to_tell():
     driver = Driver(Settings(), machine())
-    assert snapshot(driver.host, driver.state) == View()
+    assert resources_view(driver.host, driver.state) == View()
 
 
 def pod_level():
@@ -104,14 +104,14 @@ def pod_level():
 
 def test_1_36_tells_the_pool_of_a_pod_for_each_of_its_containers():
     driver = held(pod_level(), gates=ON, scope="pod")
-    (shown,) = snapshot(driver.host, driver.state).pods
+    (shown,) = resources_view(driver.host, driver.state).pods
     assert [c.cpus for c in shown.apps] == [(2, 3), (4, 5)]
     assert (shown.cpus, shown.memory) == ((), ())
 
 
 def test_1_37_tells_the_pool_of_a_pod_for_the_pod():
     driver = held(pod_level(), gates=ON, scope="pod", version=Version.V1_37)
-    (shown,) = snapshot(driver.host, driver.state).pods
+    (shown,) = resources_view(driver.host, driver.state).pods
     assert [c.cpus for c in shown.apps] == [(2, 3), ()]
     assert [len(c.memory) for c in shown.apps] == [1, 0]
     assert shown.cpus == (2, 3, 4, 5)
@@ -120,5 +120,5 @@ def test_1_37_tells_the_pool_of_a_pod_for_the_pod():
 
 def test_1_37_tells_nothing_of_pods_as_a_whole_while_the_gate_is_off():
     driver = held(pod("p", container("c", 2, "1Gi")), version=Version.V1_37)
-    (shown,) = snapshot(driver.host, driver.state).pods
+    (shown,) = resources_view(driver.host, driver.state).pods
     assert (shown.apps[0].cpus, shown.cpus, shown.memory) == ((2, 3), (), ())

@@ -6,7 +6,7 @@ from itertools import combinations
 import pytest
 from tests.core.explain.checks import change_faults
 from tests.core.hosts import container, machine, pod, settings
-from tests.core.snapshots import gpus, helping, situation
+from tests.core.snapshots import gpus, helping, snapshot
 
 from numalign.core.kubelet.admission.verdict import decide, verdict_on
 from numalign.core.kubelet.decisions import Admitted
@@ -20,7 +20,7 @@ def texts(found, kind):
 
 
 def test_a_setting_that_needs_a_drain_is_not_named_where_the_drain_alone_does_it():
-    host = situation(settings("single-numa-node"), machine(1), pod("a", container("c", 5, "1Gi")))
+    host = snapshot(settings("single-numa-node"), machine(1), pod("a", container("c", 5, "1Gi")))
     found = helping(host, pod("b", container("x", 6, "1Gi")))
     assert texts(found, Kind.LEAVE) == ["let default/a leave"]
     assert not any(change.drained for change in found)
@@ -33,7 +33,7 @@ def crowded(seed):
     scope = rng.choice(["container", "pod"])
     options = rng.choice([(), ("full-pcpus-only",), ("distribute-cpus-across-numa",)])
     plugins = {GPU: gpus(0, 1, 1)}
-    found = situation(
+    found = snapshot(
         settings(policy, scope=scope, cpu_options=options, reserved="0-1"),
         machine(),
         plugins=plugins,
@@ -78,6 +78,6 @@ def test_most_of_the_crowded_hosts_refuse():
 
 def test_one_pod_that_leaves_is_named_before_two():
     busy = [pod(uid, container("c", size, "1Gi")) for uid, size in (("a", 3), ("b", 3), ("x", 7))]
-    host = situation(settings("single-numa-node"), machine(), *busy)
+    host = snapshot(settings("single-numa-node"), machine(), *busy)
     found = helping(host, pod("new", container("c", 7, "1Gi")))
     assert texts(found, Kind.LEAVE) == ["let default/x leave"]

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tests.core.hosts import container, machine, pod, settings
-from tests.core.snapshots import gpus, helping, situation
+from tests.core.snapshots import gpus, helping, snapshot
 
 from numalign.core.kubelet import host as hosts
 from numalign.core.what_if.host import refused_again, restarted, variants
@@ -12,14 +12,14 @@ GPU = "example.com/gpu"
 
 
 def test_a_setting_that_needs_a_drain_is_named_where_the_pod_never_fits_otherwise():
-    host = situation(settings("single-numa-node"), machine(), pod("a", container("c", 5, "1Gi")))
+    host = snapshot(settings("single-numa-node"), machine(), pod("a", container("c", 5, "1Gi")))
     found = helping(host, pod("b", container("x", 9, "1Gi")))
     drained = [change.text.split(" (")[0] for change in found if change.drained]
     assert drained == ["set cpuManagerPolicy: none"]
 
 
 def test_running_pods_that_a_changed_kubelet_would_refuse_are_found():
-    on = situation(
+    on = snapshot(
         settings("best-effort", memory=False),
         machine(),
         pod("spread", container("c", 2, "1Gi", gpu=2)),
@@ -33,7 +33,7 @@ def test_running_pods_that_a_changed_kubelet_would_refuse_are_found():
 
 
 def test_a_state_of_another_policy_does_not_start():
-    on = situation(settings(), machine(), pod("a", container("c", 2, "1Gi")))
+    on = snapshot(settings(), machine(), pod("a", container("c", 2, "1Gi")))
     changed = hosts.build(replace(on.host.settings, memory_policy="None"), on.host.info)
     assert restarted(changed, on.state) is None
 

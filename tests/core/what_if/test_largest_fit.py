@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from tests.core.hosts import GI, container, machine, pod, settings
-from tests.core.snapshots import gpus, situation
+from tests.core.snapshots import gpus, snapshot
 
 from numalign.core.kubelet.admission.verdict import verdict_on
 from numalign.core.kubelet.decisions import Admitted
@@ -20,7 +20,7 @@ def is_admitted(on, shape):
 
 
 def test_one_node_and_both_nodes_of_an_empty_host():
-    on = situation(settings("best-effort"), machine(), plugins={GPU: gpus(0, 1)})
+    on = snapshot(settings("best-effort"), machine(), plugins={GPU: gpus(0, 1)})
     found = largest_fit.largest(on.host, on.state, on.totals)
     assert [(s.nodes, s.cpus, s.memory["memory"], s.devices[GPU]) for s in found] == [
         (0b10, 8, 16 * GI, 1),
@@ -29,13 +29,13 @@ def test_one_node_and_both_nodes_of_an_empty_host():
 
 
 def test_single_numa_node_has_no_shape_of_two_nodes():
-    on = situation(settings("single-numa-node"), machine())
+    on = snapshot(settings("single-numa-node"), machine())
     assert [s.nodes for s in largest_fit.largest(on.host, on.state, on.totals)] == [0b10]
 
 
 @pytest.mark.parametrize("policy", ["none", "best-effort", "restricted", "single-numa-node"])
 def test_every_shape_is_admitted_and_one_cpu_more_on_one_node_is_not(policy):
-    on = situation(
+    on = snapshot(
         settings(policy),
         machine(4, sockets=2),
         pod("a", container("c", 3, "2Gi")),
@@ -50,11 +50,11 @@ def test_every_shape_is_admitted_and_one_cpu_more_on_one_node_is_not(policy):
 
 
 def test_whole_cores_only_where_the_host_gives_no_others():
-    on = situation(settings("none", cpu_options=("full-pcpus-only",), reserved="0-1"), machine(1))
+    on = snapshot(settings("none", cpu_options=("full-pcpus-only",), reserved="0-1"), machine(1))
     [shape] = largest_fit.largest(on.host, on.state, on.totals)
     assert shape.cpus == 6
 
 
 def test_a_full_host_has_no_shape():
-    on = situation(settings("none"), machine(1), pod("a", container("c", 7, "1Gi")))
+    on = snapshot(settings("none"), machine(1), pod("a", container("c", 7, "1Gi")))
     assert largest_fit.largest(on.host, on.state, on.totals) == []

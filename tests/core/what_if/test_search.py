@@ -2,7 +2,7 @@
 
 import pytest
 from tests.core.hosts import container, machine, pod, settings
-from tests.core.snapshots import situation
+from tests.core.snapshots import snapshot
 
 from numalign.core.explain.explain import asked, explain
 from numalign.core.kubelet.decisions import Admitted
@@ -14,7 +14,7 @@ ADMITTED = Admitted(())
 
 def searched(**options):
     running = pod("a", container("c", 4, "1Gi"))
-    case = asked(situation(settings("single-numa-node"), machine(), running), REFUSED)
+    case = asked(snapshot(settings("single-numa-node"), machine(), running), REFUSED)
     return Search(case, explain(case), **options)
 
 

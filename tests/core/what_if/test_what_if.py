@@ -1,7 +1,7 @@
 """What would let a refused pod in: the least of each kind, and never what does not help."""
 
 from tests.core.hosts import container, machine, pod, resources, settings
-from tests.core.snapshots import gpus, helping, situation
+from tests.core.snapshots import gpus, helping, snapshot
 
 from numalign.core.pod import Container, Pod
 from numalign.core.what_if.search import Kind
@@ -14,14 +14,14 @@ def texts(found, kind):
 
 
 def test_devices_that_nobody_has_can_only_be_left_out_or_repaired():
-    host = situation(settings("none"), machine(), plugins={GPU: gpus(0, sick={0})})
+    host = snapshot(settings("none"), machine(), plugins={GPU: gpus(0, sick={0})})
     found = helping(host, pod("a", container("app", 1, "1Gi", gpu=1)))
     assert texts(found, Kind.REQUEST) == ["let container app ask for no example.com/gpu"]
     assert texts(found, Kind.REPAIR) == ["bring back 1 unhealthy device of example.com/gpu"]
 
 
 def test_a_pod_that_holds_something_else_is_created_again():
-    on = situation(settings("restricted"), machine(), pod("a", container("c", 2, "1Gi")))
+    on = snapshot(settings("restricted"), machine(), pod("a", container("c", 2, "1Gi")))
     found = helping(on, pod("a", container("c", 3, "1Gi")))
     assert texts(found, Kind.RECREATE) == [
         "delete the pod and create it again: what it holds from before stands in its way"
@@ -31,13 +31,13 @@ def test_a_pod_that_holds_something_else_is_created_again():
 def test_totals_are_helped_by_asking_for_less_or_by_pods_that_leave():
     full = Pod("a", "a", "x", (), (Container("c", resources("14"), {}),))
     new = Pod("b", "b", "x", (), (Container("c", resources("1500m"), {}),))
-    found = helping(situation(settings(), machine(), full), new)
+    found = helping(snapshot(settings(), machine(), full), new)
     assert texts(found, Kind.LEAVE) == ["let x/a leave"]
     assert texts(found, Kind.REQUEST)
 
 
 def test_a_search_can_be_stopped_and_keeps_what_it_found():
-    host = situation(settings("single-numa-node"), machine())
+    host = snapshot(settings("single-numa-node"), machine())
     seen = []
 
     def going(stage, runs):

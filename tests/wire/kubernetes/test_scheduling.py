@@ -25,8 +25,8 @@ def host_of(document: dict[str, object]):
 
 def test_a_plain_pod_has_no_demands():
     found = pod_of(pod(containers=[{"name": "c"}]))
-    assert found.demand.unsupported == ()
-    assert found.demand.terms is None
+    assert found.requirements.unsupported == ()
+    assert found.requirements.terms is None
     assert (found.scheduler, found.host, found.phase) == ("default-scheduler", "", "Pending")
     assert not (found.is_gated or found.is_deleted or found.is_over)
 
@@ -62,13 +62,13 @@ def test_the_rules_of_a_pod_are_read():
     )
     assert (found.scheduler, found.priority, found.host) == ("numalign", 7, "w1")
     assert found.is_gated
-    assert found.demand.selector == (("a", "1"), ("b", "2"))
-    assert found.demand.tolerations == (
+    assert found.requirements.selector == (("a", "1"), ("b", "2"))
+    assert found.requirements.tolerations == (
         Toleration("k", "Exists"),
         Toleration("x", "Equal", "y"),
     )
-    assert found.demand.ports == (HostPort(8080),)
-    assert found.demand.terms == (
+    assert found.requirements.ports == (HostPort(8080),)
+    assert found.requirements.terms == (
         Term(
             (Requirement("z", "In", ("a",)),),
             (Requirement("metadata.name", "In", ("w",)),),
@@ -81,7 +81,7 @@ def test_ports_of_pods_in_the_host_network_are_ports_of_the_host():
     init = {"name": "i", "ports": [{"containerPort": 2}]}
     app = {"name": "c", "ports": [{"containerPort": 3, "protocol": "UDP", "hostIP": "10.0.0.1"}]}
     found = pod_of(pod(hostNetwork=True, initContainers=[sidecar, init], containers=[app]))
-    assert found.demand.ports == (HostPort(1), HostPort(3, "UDP", "10.0.0.1"))
+    assert found.requirements.ports == (HostPort(1), HostPort(3, "UDP", "10.0.0.1"))
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_ports_of_pods_in_the_host_network_are_ports_of_the_host():
     ],
 )
 def test_rules_that_we_cannot_honour_are_named(spec: dict[str, object], words: str):
-    assert pod_of(pod(**spec)).demand.unsupported == (words,)
+    assert pod_of(pod(**spec)).requirements.unsupported == (words,)
 
 
 def test_rules_that_only_prefer_are_no_hindrance():
@@ -132,7 +132,7 @@ def test_rules_that_only_prefer_are_no_hindrance():
             volumes=[{"name": "v", "emptyDir": {}}, {"name": "w", "configMap": {"name": "m"}}],
         )
     )
-    assert found.demand.unsupported == ()
+    assert found.requirements.unsupported == ()
 
 
 def test_the_status_tells_what_has_become_of_a_pod():

@@ -44,7 +44,7 @@ from numalign.core.kubelet.memory.static import changed_amounts
 from numalign.core.kubelet.state import CpuState, MemoryState
 from numalign.core.machine.kubelet_view import machine_info
 from numalign.core.machine.machine import Machine
-from numalign.core.views.podresources import snapshot
+from numalign.core.views.podresources import resources_view
 from numalign.wire.checkpoints import devices as device_checkpoint
 from numalign.wire.checkpoints import state_files
 from numalign.wire.grpc import device_plugin
@@ -157,7 +157,7 @@ async def assemble(options: Options, now: Callable[[], float] = time.time) -> Pa
         PluginWatcher(options.state_dir / "plugins_registry", plugins, told),
         PodResources(
             options.state_dir / "pod-resources" / "kubelet.sock",
-            lambda: snapshot(setup.host, agent.state.host),
+            lambda: resources_view(setup.host, agent.state.host),
             counted=lambda call: agent.on_asked(call.version, call.method, failed=call.failed),
         ),
         _manifests(options),

@@ -22,16 +22,16 @@ _NO_USE: Final = HostUse()
 
 def class_of(pod: ClusterPod) -> object:
     """The same for pods that every host answers alike."""
-    return pod.demand, numa_class_of(pod.pod)
+    return pod.requirements, numa_class_of(pod.pod)
 
 
 def find(state: State, pod: ClusterPod) -> tuple[str | None, str]:
     """The host for a pod, or None and why no host takes it."""
-    if pod.demand.unsupported:
+    if pod.requirements.unsupported:
         return None, (
-            f"the pod asks for {' and '.join(pod.demand.unsupported)}, which this scheduler does "
-            "not implement; choose another schedulerName, such as that of a kube-scheduler with "
-            "numalign as its extender"
+            f"the pod asks for {' and '.join(pod.requirements.unsupported)}, which this scheduler "
+            "does not implement; choose another schedulerName, such as that of a kube-scheduler "
+            "with numalign as its extender"
         )
     key = class_of(pod)
     before = state.tried.get(key)
@@ -102,7 +102,7 @@ def objection_to(
     host = state.hosts.get(name)
     if host is None:
         return Refusal("not known as a host")
-    found = state.objection(pod.demand, host)
+    found = state.objection(pod.requirements, host)
     if found is not None:
         return Refusal(found)
     use = state.use.get(name, _NO_USE)
@@ -116,5 +116,5 @@ def objection_to(
             wanted=lack.wanted,
             found=lack.free,
         )
-    port = use.port_taken(pod.demand.ports)
+    port = use.port_taken(pod.requirements.ports)
     return None if port is None else Refusal(f"host port {port.port}/{port.protocol} is taken")

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from numalign.apps.scheduler.events import Bind, BindWanted
 from numalign.core.cluster.publish.zones import HostTopology
-from numalign.core.cluster.scheduling.constraints import Demand, HostFacts, objection
+from numalign.core.cluster.scheduling.constraints import HostFacts, HostRequirements, objection
 from numalign.core.cluster.scheduling.queue import Queue
 from numalign.core.cluster.scheduling.refusals import Refusal
 from numalign.core.cluster.scheduling.totals import HostUse, requests_of
@@ -23,7 +23,7 @@ from numalign.wire.kubernetes.scheduling import ClusterPod
 SCHEDULER_NAME: Final = "numalign"
 PODS, HOSTS, TOPOLOGIES = "pods", "hosts", "topologies"
 BINDS_MAX: Final = 32  # under way when another pod is decided
-DEMANDS_KEPT_MAX: Final = 256
+REQUIREMENTS_KEPT_MAX: Final = 256
 CLASSES_KEPT_MAX: Final = 1_024
 
 
@@ -102,22 +102,22 @@ class State:
     asked_binds: dict[str, list[int]] = field(default_factory=dict)  # uid -> tickets
     generation: int = 0  # higher after every change that may help a pod
     tried: dict[object, Tried] = field(default_factory=dict)
-    _objections: dict[Demand, dict[str, str | None]] = field(default_factory=dict)
+    _objections: dict[HostRequirements, dict[str, str | None]] = field(default_factory=dict)
 
     @property
     def missing(self) -> list[str]:
         """The kinds of objects that are not known yet."""
         return [kind for kind in (PODS, HOSTS, TOPOLOGIES) if kind not in self.synced]
 
-    def objection(self, demand: Demand, host: HostFacts) -> str | None:
-        """As in ``constraints``, kept per demand: pods of one template ask the same."""
-        kept = self._objections.get(demand)
+    def objection(self, requirements: HostRequirements, host: HostFacts) -> str | None:
+        """As in ``constraints``, kept by requirements: pods of one template ask the same."""
+        kept = self._objections.get(requirements)
         if kept is None:
-            if len(self._objections) >= DEMANDS_KEPT_MAX:
+            if len(self._objections) >= REQUIREMENTS_KEPT_MAX:
                 self._objections.clear()
-            kept = self._objections[demand] = {}
+            kept = self._objections[requirements] = {}
         if host.name not in kept:
-            kept[host.name] = objection(demand, host)
+            kept[host.name] = objection(requirements, host)
         return kept[host.name]
 
     def forget_objections(self, host: str) -> None:
@@ -131,7 +131,7 @@ class State:
         if before is not None and before != host:
             self.unplace(uid)
         self.placed[uid] = host
-        self.use.setdefault(host, HostUse()).add(uid, requests_of(pod.pod), pod.demand.ports)
+        self.use.setdefault(host, HostUse()).add(uid, requests_of(pod.pod), pod.requirements.ports)
         self.fleet.pod_placed(host, pod.pod)
 
     def unplace(self, uid: str) -> None:

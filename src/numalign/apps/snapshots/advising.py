@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from numalign.apps.snapshots.inputs import Loaded
+from numalign.apps.snapshots.inputs import LoadedSnapshot
 from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet.admission import node_fit
 from numalign.core.machine.kubelet_view import machine_info
@@ -33,19 +33,19 @@ class Advised:
     config: str  # a KubeletConfiguration as YAML; empty where nothing could be tried
 
 
-def advised(loaded: Loaded, pods: Sequence[Pod], *, going: Going) -> Advised:
+def advised(loaded: LoadedSnapshot, pods: Sequence[Pod], *, going: Going) -> Advised:
     """The workload on the host without its pods, with every combination of settings."""
-    situation = loaded.situation
-    info = situation.host.info
-    found = reservation_advice.reservations(situation.host.settings, info)
-    base = reservation_advice.applied(situation.host.settings, found)
-    pods_max = situation.totals[node_fit.PODS]
+    snapshot = loaded.snapshot
+    info = snapshot.host.info
+    found = reservation_advice.reservations(snapshot.host.settings, info)
+    base = reservation_advice.applied(snapshot.host.settings, found)
+    pods_max = snapshot.totals[node_fit.PODS]
 
     def totals(settings: Settings) -> node_fit.Totals:
         return node_fit.allocatable(settings, info, pods_max=pods_max)
 
     result = settings_advice.advise(
-        situation.machine, base, info, situation.state.devices, totals, pods, going
+        snapshot.machine, base, info, snapshot.state.devices, totals, pods, going
     )
     text = "" if result.best is None else config_text(loaded, result.best.settings)
     return Advised(result, found, text)
@@ -54,7 +54,7 @@ def advised(loaded: Loaded, pods: Sequence[Pod], *, going: Going) -> Advised:
 # The configuration.
 
 
-def config_text(loaded: Loaded, settings: Settings) -> str:
+def config_text(loaded: LoadedSnapshot, settings: Settings) -> str:
     """A KubeletConfiguration with these settings, checked by starting a kubelet's managers."""
     config = replace(
         loaded.config,
@@ -72,9 +72,9 @@ def config_text(loaded: Loaded, settings: Settings) -> str:
     return text
 
 
-def _check(loaded: Loaded, text: str, settings: Settings) -> None:
+def _check(loaded: LoadedSnapshot, text: str, settings: Settings) -> None:
     """The written file must give the very settings that were tried, and a kubelet that starts."""
-    machine = loaded.situation.machine
+    machine = loaded.snapshot.machine
     config = kubelet_config.load(text, version=settings.version)
     read = host_settings(config, machine, version=settings.version, fidelity=settings.fidelity)
     hosts.start(hosts.build(read, machine_info(machine)))

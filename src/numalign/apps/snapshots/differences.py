@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from numalign.apps.snapshots.inputs import Loaded
+from numalign.apps.snapshots.inputs import LoadedSnapshot
 from numalign.core.kubelet.state import Block
 from numalign.core.machine.machine import Machine
 from numalign.core.values.sets import format_list
@@ -25,7 +25,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Everything that differs between two situations."""
+    """Everything that differs between two snapshots."""
 
     came: tuple[str, ...] = ()
     went: tuple[str, ...] = ()
@@ -40,10 +40,10 @@ class Differences:
         return not changed and self.pool is None
 
 
-def differences(a: Loaded, b: Loaded) -> Differences:
+def differences(a: LoadedSnapshot, b: LoadedSnapshot) -> Differences:
     """What is different in ``b``."""
     before, after = _placements(a), _placements(b)
-    pools = [found.situation.state.cpu.shared for found in (a, b)]
+    pools = [found.snapshot.state.cpu.shared for found in (a, b)]
     return Differences(
         tuple(sorted(_name(b, uid) for uid in after.keys() - before.keys())),
         tuple(sorted(_name(a, uid) for uid in before.keys() - after.keys())),
@@ -54,14 +54,12 @@ def differences(a: Loaded, b: Loaded) -> Differences:
         ),
         None if pools[0] == pools[1] else Change("shared pool", *map(_pool, pools)),
         tuple(Change(*c) for c in _changed(_config(a), _config(b))),
-        tuple(
-            Change(*c) for c in _changed(_machine(a.evidence.machine), _machine(b.evidence.machine))
-        ),
+        tuple(Change(*c) for c in _changed(_machine(a.inputs.machine), _machine(b.inputs.machine))),
     )
 
 
-def _name(found: Loaded, uid: str) -> str:
-    return found.situation.names.get(uid, uid)
+def _name(found: LoadedSnapshot, uid: str) -> str:
+    return found.snapshot.names.get(uid, uid)
 
 
 def _pool(mask: int) -> str:
@@ -76,9 +74,9 @@ def _changed(
             yield key, before.get(key), after.get(key)
 
 
-def _placements(found: Loaded) -> dict[str, dict[str, str]]:
+def _placements(found: LoadedSnapshot) -> dict[str, dict[str, str]]:
     """What each container of each pod holds, as texts."""
-    state = found.situation.state
+    state = found.snapshot.state
     placed: dict[str, dict[str, str]] = {}
     for uid, pod in state.pods.items():
         own = placed.setdefault(uid, {})
@@ -106,11 +104,11 @@ def _memory(blocks: tuple[Block, ...]) -> str:
     return ", ".join(parts)
 
 
-def _config(found: Loaded) -> dict[str, str]:
+def _config(found: LoadedSnapshot) -> dict[str, str]:
     document: dict[str, Any] = document_of(found.config)
     return {
-        "kubernetes": found.evidence.version.value,
-        "fidelity": found.evidence.fidelity.value,
+        "kubernetes": found.inputs.version.value,
+        "fidelity": found.inputs.fidelity.value,
         **{key: str(value) for key, value in document.items() if key not in {"apiVersion", "kind"}},
     }
 

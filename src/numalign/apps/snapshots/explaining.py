@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from numalign.apps.snapshots import verdicts
-from numalign.apps.snapshots.inputs import Loaded
+from numalign.apps.snapshots.inputs import LoadedSnapshot
 from numalign.core.explain import placement_cost
 from numalign.core.explain.explain import Case, asked, explain
-from numalign.core.kubelet.admission.verdict import Situation
+from numalign.core.kubelet.admission.verdict import HostSnapshot
 from numalign.core.kubelet.decisions import Admitted
 from numalign.core.views import explanation as explain_view
 from numalign.core.what_if import largest_fit
@@ -21,7 +21,7 @@ SHOWN_MAX = 24  # changes of one answer
 
 
 def answers(
-    loaded: Loaded, records: Iterable[PodRecord], *, going: Going, search: bool = True
+    loaded: LoadedSnapshot, records: Iterable[PodRecord], *, going: Going, search: bool = True
 ) -> Iterator[dict[str, Any]]:
     """What the host says to each pod in turn, why, and what would help."""
     for outcome in verdicts.outcomes(loaded, records):
@@ -33,12 +33,12 @@ def answers(
 
 
 def answer(
-    situation: Situation, case: Case, *, going: Going, search: bool = True
+    snapshot: HostSnapshot, case: Case, *, going: Going, search: bool = True
 ) -> dict[str, Any]:
     """The explanation of one decision with costs or changes, as plain values."""
     found = answer_without_costs(case, going=going, search=search)
     if isinstance(case.verdict, Admitted):
-        found["costs"] = costs(situation, case, case.verdict)
+        found["costs"] = costs(snapshot, case, case.verdict)
     return found
 
 
@@ -59,11 +59,11 @@ def answer_without_costs(case: Case, *, going: Going, search: bool = True) -> di
     return found
 
 
-def costs(situation: Situation, case: Case, verdict: Admitted) -> list[dict[str, Any]]:
+def costs(snapshot: HostSnapshot, case: Case, verdict: Admitted) -> list[dict[str, Any]]:
     """How far each container would reach; an estimate."""
     host, state = case.host, case.after
     pool = host.cpu_topology.all if host.cpu is None else state.cpu.shared
     found = placement_cost.costs(
-        situation.machine, host.cpu_topology, state.devices, verdict.placements, pool
+        snapshot.machine, host.cpu_topology, state.devices, verdict.placements, pool
     )
     return [explain_view.cost_data(cost) for cost in found]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from numalign.core.settings import Fidelity, Version
 
 if TYPE_CHECKING:
-    from numalign.core.kubelet.admission.verdict import Situation
+    from numalign.core.kubelet.admission.verdict import HostSnapshot
     from numalign.core.kubelet.devices.devices import Device
     from numalign.core.machine.machine import Machine
     from numalign.core.views.podresources import View
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class SnapshotInputs:
     """One host at one moment, as its files and answers show it."""
 
     source: str  # what to call it in a message
@@ -38,11 +38,11 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """A situation and where it comes from."""
+class LoadedSnapshot:
+    """A snapshot and where it comes from."""
 
-    situation: Situation
+    snapshot: HostSnapshot
     config: KubeletConfig
-    evidence: Evidence
+    inputs: SnapshotInputs
     unknown: frozenset[str] = frozenset()  # uids of pods that only the state files know
     notes: tuple[str, ...] = ()  # what the user should know before trusting an answer

@@ -1,4 +1,4 @@
-"""From evidence to a situation: the state files taken up as the kubelet does, and the pods found.
+"""From inputs to a snapshot: the state files taken up as the kubelet does, and the pods found.
 
 A state file knows pods by uid only, and whatever belongs to no active pod is freed before the next
 admission. So every uid in the files gets a pod: the real one where it is known, else a stand-in
@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from numalign.apps.snapshots import running
-from numalign.apps.snapshots.inputs import Evidence, Loaded
+from numalign.apps.snapshots.inputs import LoadedSnapshot, SnapshotInputs
 from numalign.apps.snapshots.reported import reported
 from numalign.core.errors import ConfigError, CorruptCheckpointError, StartError
 from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet.admission import node_fit
-from numalign.core.kubelet.admission.verdict import Situation
+from numalign.core.kubelet.admission.verdict import HostSnapshot
 from numalign.core.kubelet.devices import devices as device_rules
 from numalign.core.kubelet.host import Host, HostState
 from numalign.core.machine.kubelet_view import machine_info
@@ -26,29 +26,29 @@ from numalign.wire.kubelet.config import KubeletConfig
 from numalign.wire.kubelet.host_settings import default_config, host_settings
 
 
-def loaded(evidence: Evidence) -> Loaded:
-    """The situation; ConfigError where the kubelet would not start with this."""
-    config, host = built(evidence)
-    files = decoded(evidence, host)
-    state, notes = _taken_up(evidence, host, files)
-    found = running.pods_of(evidence, host, files.cpu, files.memory, files.devices)
+def loaded(inputs: SnapshotInputs) -> LoadedSnapshot:
+    """The snapshot; ConfigError where the kubelet would not start with this."""
+    config, host = built(inputs)
+    files = decoded(inputs, host)
+    state, notes = _taken_up(inputs, host, files)
+    found = running.pods_of(inputs, host, files.cpu, files.memory, files.devices)
     state = replace(state, pods=found.pods)
-    offered = reported(evidence, files.devices)
+    offered = reported(inputs, files.devices)
     for name, items in offered.devices.items():
         resource = device_rules.device_resource(items)
         state = replace(state, devices=device_rules.with_reported(state.devices, name, resource))
-    totals = node_fit.allocatable(host.settings, host.info, pods_max=pods_max(evidence))
-    return Loaded(
-        Situation(evidence.machine, host, state, totals, found.names),
+    totals = node_fit.allocatable(host.settings, host.info, pods_max=pods_max(inputs))
+    return LoadedSnapshot(
+        HostSnapshot(inputs.machine, host, state, totals, found.names),
         config,
-        evidence,
+        inputs,
         found.unknown,
-        (*evidence.notes, *notes, *found.notes, *offered.notes),
+        (*inputs.notes, *notes, *found.notes, *offered.notes),
     )
 
 
 def _taken_up(
-    evidence: Evidence, host: Host, files: StateFiles
+    inputs: SnapshotInputs, host: Host, files: StateFiles
 ) -> tuple[HostState, tuple[str, ...]]:
     """The state that the running kubelet has, and what to say about it.
 
@@ -66,7 +66,7 @@ def _taken_up(
         )
     except StartError as error:
         raise ConfigError(
-            f"{evidence.source}: the kubelet would not start with this state: {error}. "
+            f"{inputs.source}: the kubelet would not start with this state: {error}. "
             "Give the configuration that wrote it, or see 'numalign replay'."
         ) from error
     if cpu is None or not is_full or host.is_safe:
@@ -75,40 +75,40 @@ def _taken_up(
     return replace(state, cpu=cpu), (note,)
 
 
-def built(evidence: Evidence) -> tuple[KubeletConfig, Host]:
+def built(inputs: SnapshotInputs) -> tuple[KubeletConfig, Host]:
     """The configuration in force and the managers; ConfigError where they refuse it."""
-    config, settings = settings_of(evidence)
+    config, settings = settings_of(inputs)
     try:
-        return config, hosts.build(settings, machine_info(evidence.machine))
+        return config, hosts.build(settings, machine_info(inputs.machine))
     except StartError as error:
         raise ConfigError(
-            f"{evidence.source}: the kubelet would not start with this configuration: {error}"
+            f"{inputs.source}: the kubelet would not start with this configuration: {error}"
         ) from error
 
 
-def settings_of(evidence: Evidence) -> tuple[KubeletConfig, Settings]:
+def settings_of(inputs: SnapshotInputs) -> tuple[KubeletConfig, Settings]:
     """The configuration in force and what it means on this machine."""
-    config = evidence.config or default_config(evidence.machine)
+    config = inputs.config or default_config(inputs.machine)
     try:
         return config, host_settings(
-            config, evidence.machine, version=evidence.version, fidelity=evidence.fidelity
+            config, inputs.machine, version=inputs.version, fidelity=inputs.fidelity
         )
     except ConfigError as error:
-        raise ConfigError(f"{evidence.source}: {error}") from error
+        raise ConfigError(f"{inputs.source}: {error}") from error
 
 
-def decoded(evidence: Evidence, host: Host) -> StateFiles:
+def decoded(inputs: SnapshotInputs, host: Host) -> StateFiles:
     """What the state files say; CorruptCheckpointError with the kubelet's words if they are bad."""
-    files = state_files.decoded(evidence.state, host.settings)
+    files = state_files.decoded(inputs.state, host.settings)
     fault = files.faults.get(state_files.DEVICES)
     if fault is not None and len(files.faults) == 1:
         raise CorruptCheckpointError(
-            f"{evidence.source}: {state_files.DEVICES}: {fault}. The kubelet would log this and "
+            f"{inputs.source}: {state_files.DEVICES}: {fault}. The kubelet would log this and "
             "start as if no device was given; leave the file out to do the same."
         ) from fault
     return files.checked()
 
 
-def pods_max(evidence: Evidence) -> int:
-    config = evidence.config or KubeletConfig()
-    return evidence.pods_max or config.pods_max_on(len(evidence.machine.cpus))
+def pods_max(inputs: SnapshotInputs) -> int:
+    config = inputs.config or KubeletConfig()
+    return inputs.pods_max or config.pods_max_on(len(inputs.machine.cpus))

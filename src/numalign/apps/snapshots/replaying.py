@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from numalign.apps.snapshots import running
-from numalign.apps.snapshots.inputs import Evidence
+from numalign.apps.snapshots.inputs import SnapshotInputs
 from numalign.apps.snapshots.loading import pods_max, settings_of
 from numalign.core.errors import StartError
 from numalign.core.kubelet import host as hosts
@@ -58,20 +58,20 @@ class Replay:
         return not (wrong or self.start_fault or self.refused)
 
 
-def replayed(evidence: Evidence, *, is_critical: bool = False) -> Replay:
+def replayed(inputs: SnapshotInputs, *, is_critical: bool = False) -> Replay:
     """The host as its kubelet would take it up with this configuration."""
-    settings = settings_of(evidence)[1]
-    info = machine_info(evidence.machine)
+    settings = settings_of(inputs)[1]
+    info = machine_info(inputs.machine)
     try:
         host = hosts.build(settings, info)
     except StartError as error:
-        unread = tuple(_unchecked(evidence, name) for name in STATE_FILES)
-        return Replay(evidence.source, unread, _words(error), notes=evidence.notes)
-    files, reports = _files(evidence, host)
+        unread = tuple(_unchecked(inputs, name) for name in STATE_FILES)
+        return Replay(inputs.source, unread, _words(error), notes=inputs.notes)
+    files, reports = _files(inputs, host)
     fatal = [report.fault for report in reports[:2] if report.fault]  # devices start empty then
     if fatal:
-        return Replay(evidence.source, reports, fatal[0], notes=evidence.notes)
-    found = running.pods_of(evidence, host, files.cpu, files.memory, files.devices)
+        return Replay(inputs.source, reports, fatal[0], notes=inputs.notes)
+    found = running.pods_of(inputs, host, files.cpu, files.memory, files.devices)
     try:
         state = hosts.start(
             host,
@@ -81,24 +81,24 @@ def replayed(evidence: Evidence, *, is_critical: bool = False) -> Replay:
             running=frozenset((p.uid, c.name) for p in found.pods.values() for c in p.in_order),
         )
     except StartError as error:
-        return Replay(evidence.source, reports, _words(error), notes=evidence.notes)
-    totals = node_fit.allocatable(settings, info, pods_max=pods_max(evidence))
+        return Replay(inputs.source, reports, _words(error), notes=inputs.notes)
+    totals = node_fit.allocatable(settings, info, pods_max=pods_max(inputs))
     kept, refused = _again(host, state, totals, found, is_critical=is_critical)
-    notes = (*evidence.notes, *found.notes)
-    return Replay(evidence.source, reports, None, kept, refused, notes)
+    notes = (*inputs.notes, *found.notes)
+    return Replay(inputs.source, reports, None, kept, refused, notes)
 
 
 def _words(error: StartError) -> str:
     return f"{error.phase}: {error.text}"
 
 
-def _unchecked(evidence: Evidence, name: str) -> FileReport:
-    data = evidence.state.get(name)
+def _unchecked(inputs: SnapshotInputs, name: str) -> FileReport:
+    data = inputs.state.get(name)
     return FileReport(name, None if data is None else len(data))
 
 
-def _files(evidence: Evidence, host: Host) -> tuple[StateFiles, tuple[FileReport, ...]]:
-    found = state_files.decoded(evidence.state, host.settings)
+def _files(inputs: SnapshotInputs, host: Host) -> tuple[StateFiles, tuple[FileReport, ...]]:
+    found = state_files.decoded(inputs.state, host.settings)
     breaches: Mapping[str, Iterable[str]] = {
         state_files.CPU: () if found.cpu is None else state_checks.cpu_breaches(host, found.cpu),
         state_files.MEMORY: ()
@@ -110,7 +110,7 @@ def _files(evidence: Evidence, host: Host) -> tuple[StateFiles, tuple[FileReport
     }
     reports = (
         replace(
-            _unchecked(evidence, name),
+            _unchecked(inputs, name),
             fault=str(found.faults[name]) if name in found.faults else None,
             breaches=tuple(breaches[name]),
         )

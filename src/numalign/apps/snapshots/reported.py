@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from numalign.apps.snapshots.inputs import Evidence
+from numalign.apps.snapshots.inputs import SnapshotInputs
 from numalign.core.kubelet.devices.devices import Device, SavedDevices
 
 Nodes = tuple[int, ...] | None
@@ -19,16 +19,16 @@ class Reported:
     notes: tuple[str, ...] = ()
 
 
-def reported(evidence: Evidence, saved: SavedDevices | None) -> Reported:
+def reported(inputs: SnapshotInputs, saved: SavedDevices | None) -> Reported:
     """The devices that plugins report: told outright, or put together from checkpoint and API.
 
     The checkpoint lists the healthy devices of each resource but knows the NUMA nodes of given
     ones only; GetAllocatableResources knows them all. A device whose id is a PCI address is looked
     up on the machine.
     """
-    if evidence.devices is not None:
-        return Reported(evidence.devices)
-    told = _told(evidence)
+    if inputs.devices is not None:
+        return Reported(inputs.devices)
+    told = _told(inputs)
     if saved is None:
         found = {
             name: tuple(Device(device, nodes) for device, nodes in sorted(own.items()))
@@ -36,7 +36,7 @@ def reported(evidence: Evidence, saved: SavedDevices | None) -> Reported:
         }
         return Reported(found)
     held = _held(saved)
-    by_address = {pci.address: pci.node for pci in evidence.machine.devices}
+    by_address = {pci.address: pci.node for pci in inputs.machine.devices}
     found = {}
     notes: list[str] = []
     registered = saved.registered()
@@ -71,11 +71,11 @@ def _nodes(node: int | None) -> Nodes:
     return None if node is None else (node,)
 
 
-def _told(evidence: Evidence) -> dict[str, dict[str, Nodes]] | None:
-    if evidence.pod_resources is None:
+def _told(inputs: SnapshotInputs) -> dict[str, dict[str, Nodes]] | None:
+    if inputs.pod_resources is None:
         return None
     found: dict[str, dict[str, Nodes]] = {}
-    for use in evidence.pod_resources.allocatable.devices:
+    for use in inputs.pod_resources.allocatable.devices:
         own = found.setdefault(use.resource, {})
         before = own.get(use.id) or ()
         own[use.id] = None if use.node is None else (*before, use.node)

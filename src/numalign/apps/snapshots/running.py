@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from numalign.apps.snapshots.inputs import Evidence
+from numalign.apps.snapshots.inputs import SnapshotInputs
 from numalign.core.kubelet.devices.devices import SavedDevices
 from numalign.core.kubelet.host import Host
 from numalign.core.kubelet.state import Block, CpuState, MemoryState
@@ -60,7 +60,7 @@ class Running:
 
 
 def pods_of(
-    evidence: Evidence,
+    inputs: SnapshotInputs,
     host: Host,
     cpu: CpuState | None,
     memory: MemoryState | None,
@@ -68,15 +68,15 @@ def pods_of(
 ) -> Running:
     """Every pod that is active as far as anybody can tell."""
     held = holdings(cpu, memory, devices)
-    pods = {r.metadata.uid: core_pod(r) for r in evidence.pods if r.metadata.uid}
-    names = dict(evidence.names)
+    pods = {r.metadata.uid: core_pod(r) for r in inputs.pods if r.metadata.uid}
+    names = dict(inputs.names)
     names |= {uid: f"{pod.namespace}/{pod.name}" for uid, pod in pods.items()}
     notes: list[str] = []
-    loose = [core_pod(r) for r in evidence.pods if not r.metadata.uid]
-    homeless = {} if evidence.pods_complete else {u: h for u, h in held.items() if u not in pods}
+    loose = [core_pod(r) for r in inputs.pods if not r.metadata.uid]
+    homeless = {} if inputs.pods_complete else {u: h for u, h in held.items() if u not in pods}
     views: Sequence[PodView] = ()
-    if evidence.pod_resources is not None:
-        views = evidence.pod_resources.pods
+    if inputs.pod_resources is not None:
+        views = inputs.pod_resources.pods
         listed = _listed(views, held, names)
         notes += listed.notes
         if not listed.is_doubtful:
@@ -97,8 +97,8 @@ def pods_of(
             continue
         uid = f"{pod.namespace}/{pod.name}"
         pods[uid], names[uid] = replace(pod, uid=uid), uid
-    if not evidence.pods_complete:
-        notes += _idle(views, pods, names, known=bool(evidence.pods))
+    if not inputs.pods_complete:
+        notes += _idle(views, pods, names, known=bool(inputs.pods))
     for uid, own in homeless.items():
         pods[uid] = stand_in(uid, own, names.get(uid), _of_pod(uid, cpu, memory))
         names.setdefault(uid, f"{UNKNOWN} {uid}")
@@ -107,7 +107,7 @@ def pods_of(
             f"{len(homeless)} running pods are known from the state files alone, and are taken to "
             f"ask for what they hold; {NOT_ASKED}"
         )
-    elif held and not evidence.pods_complete and not evidence.pods:
+    elif held and not inputs.pods_complete and not inputs.pods:
         notes.append(NOT_ASKED)
     return Running(pods, names, frozenset(homeless), tuple(notes))
 

@@ -1,4 +1,4 @@
-"""Where situations come from: one word from the operator, or the raw files of a host."""
+"""Where snapshots come from: one word from the operator, or the raw files of a host."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from numalign.adapters.local.files import read_small
 from numalign.adapters.sources import discovery
 from numalign.apps.snapshots.host_files import CONFIG_BYTES_MAX, read_yaml, state_files
-from numalign.apps.snapshots.inputs import Evidence
+from numalign.apps.snapshots.inputs import SnapshotInputs
 from numalign.core.errors import ConfigError
 from numalign.core.settings import Fidelity, Version
 from numalign.wire.kubelet import config as kubelet_config
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 UNIX: Final = "unix://"
 
 
-def evidence_of(
+def inputs_of(
     on: str | None = None,
     *,
     machine: str | None = None,
@@ -32,7 +32,7 @@ def evidence_of(
     pods: Iterable[PodRecord] = (),
     version: Version | None = None,
     fidelity: Fidelity | None = None,
-) -> Evidence:
+) -> SnapshotInputs:
     """What is known of ``on``: host, an agent's URL, a bundle, or any machine.
 
     ``config`` takes the place of the host's own, ``version`` and ``fidelity`` likewise; ``pods``
@@ -45,7 +45,7 @@ def evidence_of(
     found = _known(on) if on is not None else None
     if found is None:
         source = on or machine
-        found = Evidence(source=source or discovery.HOST, machine=discovery.discover(source))
+        found = SnapshotInputs(source=source or discovery.HOST, machine=discovery.discover(source))
         if state is not None:
             found = replace(found, state=state_files(state))
     found = replace(found, version=version or found.version, fidelity=fidelity or found.fidelity)
@@ -54,8 +54,8 @@ def evidence_of(
     return replace(found, pods=_joined(found.pods, pods))
 
 
-def _known(on: str) -> Evidence | None:
-    """The evidence of a source that is more than a machine; None for a machine."""
+def _known(on: str) -> SnapshotInputs | None:
+    """The inputs of a source that is more than a machine; None for a machine."""
     if on == discovery.HOST:
         return _here()
     if on.startswith(("http://", "https://", UNIX)):
@@ -65,10 +65,10 @@ def _known(on: str) -> Evidence | None:
         return None
     from numalign.adapters.sources.bundles import holds_bundle, read_bundle  # noqa: PLC0415
 
-    return evidence_in(read_bundle(path), on) if holds_bundle(path) else None
+    return inputs_in(read_bundle(path), on) if holds_bundle(path) else None
 
 
-def _here() -> Evidence:
+def _here() -> SnapshotInputs:
     """This host: its kubelet, or else our own agent if that runs, or else the machine alone."""
     from numalign.adapters.local import paths  # noqa: PLC0415
     from numalign.apps.snapshots.this_host import Places, captured  # noqa: PLC0415
@@ -79,17 +79,17 @@ def _here() -> Evidence:
         socket = paths.socket_path(paths.state_directory())
         if socket.is_socket():
             return _agents(f"{UNIX}{socket}")
-    return evidence_in(found, discovery.HOST, machine)
+    return inputs_in(found, discovery.HOST, machine)
 
 
-def _agents(url: str) -> Evidence:
+def _agents(url: str) -> SnapshotInputs:
     from numalign.adapters.local.agent_client import capture_of  # noqa: PLC0415
     from numalign.adapters.sources.bundles import bundle_from_bytes  # noqa: PLC0415
 
-    return evidence_in(bundle_from_bytes(capture_of(url), url), url)
+    return inputs_in(bundle_from_bytes(capture_of(url), url), url)
 
 
-def evidence_in(found: Bundle, source: str, machine: Machine | None = None) -> Evidence:
+def inputs_in(found: Bundle, source: str, machine: Machine | None = None) -> SnapshotInputs:
     """What a bundle tells; ``machine`` where it was already read."""
     from numalign.adapters.sources.bundles import machine_of  # noqa: PLC0415
     from numalign.wire.bundle import CONFIG  # noqa: PLC0415
@@ -102,7 +102,7 @@ def evidence_in(found: Bundle, source: str, machine: Machine | None = None) -> E
             config = kubelet_config.load(text, version=about.kubernetes)
         except ConfigError as error:
             raise ConfigError(f"{source}: {CONFIG}: {error}") from error
-    return Evidence(
+    return SnapshotInputs(
         source=source,
         machine=machine or machine_of(found, source),
         config=config,
@@ -120,9 +120,9 @@ def evidence_in(found: Bundle, source: str, machine: Machine | None = None) -> E
 
 
 def _configured(
-    found: Evidence, path: Path, *, version: Version | None, fidelity: Fidelity | None
-) -> Evidence:
-    """The evidence with the configuration of a file: the kubelet's, or our agent's."""
+    found: SnapshotInputs, path: Path, *, version: Version | None, fidelity: Fidelity | None
+) -> SnapshotInputs:
+    """The inputs with the configuration of a file: the kubelet's, or our agent's."""
     data, content = read_yaml(path)
     if not isinstance(content, dict) or content.get("kind") != "AgentConfiguration":
         try:
@@ -134,13 +134,13 @@ def _configured(
 
 
 def _agent_configured(
-    found: Evidence,
+    found: SnapshotInputs,
     data: bytes,
     path: Path,
     *,
     version: Version | None,
     fidelity: Fidelity | None,
-) -> Evidence:
+) -> SnapshotInputs:
     from numalign.apps.agent import config as agent_config  # noqa: PLC0415
 
     def beside(name: str) -> bytes:

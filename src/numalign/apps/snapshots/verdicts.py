@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from numalign.apps.snapshots.inputs import Loaded
-from numalign.core.kubelet.admission.verdict import Situation, Verdict, decide, refusal
+from numalign.apps.snapshots.inputs import LoadedSnapshot
+from numalign.core.kubelet.admission.verdict import HostSnapshot, Verdict, decide, refusal
 from numalign.core.kubelet.decisions import Admitted, Placement
 from numalign.core.pod import Pod, qos_class
 from numalign.core.values.sets import format_list
@@ -22,8 +22,8 @@ HEAD = ("POD", "CONTAINER", "CPUS", "MEMORY NODES", "DEVICES")
 @dataclass(frozen=True, slots=True)
 class Outcome:
     pod: Pod
-    before: Situation
-    after: Situation
+    before: HostSnapshot
+    after: HostSnapshot
     verdict: Verdict
 
     @property
@@ -32,18 +32,18 @@ class Outcome:
 
 
 def outcomes(
-    loaded: Loaded, records: Iterable[PodRecord], *, is_critical: bool = False
+    loaded: LoadedSnapshot, records: Iterable[PodRecord], *, is_critical: bool = False
 ) -> Iterator[Outcome]:
     """Each pod asked in turn, on the host as those before have left it."""
-    situation = loaded.situation
+    snapshot = loaded.snapshot
     for number, record in enumerate(records):
         pod = core_pod(record)
-        if pod.uid in situation.state.pods:
+        if pod.uid in snapshot.state.pods:
             # Asked is about one more of its kind: it would be given what it already holds.
             pod = replace(pod, uid=f"{pod.uid}-again-{number}")
-        after, verdict = decide(situation, pod, is_critical=is_critical)
-        yield Outcome(pod, situation, after, verdict)
-        situation = after
+        after, verdict = decide(snapshot, pod, is_critical=is_critical)
+        yield Outcome(pod, snapshot, after, verdict)
+        snapshot = after
 
 
 def as_data(outcome: Outcome) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def _container(placement: Placement, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _cpus(placement: Placement, after: Situation) -> int:
+def _cpus(placement: Placement, after: HostSnapshot) -> int:
     return after.state.cpu.shared if placement.cpus is None else placement.cpus
 
 

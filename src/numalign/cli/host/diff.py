@@ -38,9 +38,9 @@ def diff(
     """
     from numalign.apps.snapshots import differences
     from numalign.apps.snapshots.loading import loaded
-    from numalign.apps.snapshots.sources import evidence_of
+    from numalign.apps.snapshots.sources import inputs_of
 
-    found = differences.differences(loaded(evidence_of(a)), loaded(evidence_of(b)))
+    found = differences.differences(loaded(inputs_of(a)), loaded(inputs_of(b)))
     out = Output.of(ctx)
     if output == "lines":
         out.text("".join(f"{one_line(text)}\n" for text in differences.as_lines(found)))

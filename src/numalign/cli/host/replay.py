@@ -47,7 +47,7 @@ def replay(
     """
     from numalign.apps.snapshots import replaying
 
-    replayed = replaying.replayed(host.evidence(bundle), is_critical=static)
+    replayed = replaying.replayed(host.inputs(bundle), is_critical=static)
     out = Output.of(ctx)
     if output == "lines":
         tell(replayed.notes)

@@ -15,7 +15,7 @@ from numalign.cli.options import MachineOption, optional
 from numalign.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from numalign.apps.snapshots.inputs import Evidence, Loaded
+    from numalign.apps.snapshots.inputs import LoadedSnapshot, SnapshotInputs
     from numalign.core.settings import Version
     from numalign.wire.pods.records import PodRecord
 
@@ -84,20 +84,20 @@ class HostOptions:
     kubernetes: KubernetesOption = None
     fidelity: FidelityOption = None
 
-    def loaded(self, on: str | None) -> Loaded:
-        """The situation that the options name; what is uncertain about it is said on stderr."""
+    def loaded(self, on: str | None) -> LoadedSnapshot:
+        """The snapshot that the options name; what is uncertain about it is said on stderr."""
         from numalign.apps.snapshots.loading import loaded
 
-        found = loaded(self.evidence(on))
+        found = loaded(self.inputs(on))
         tell(found.notes)
         return found
 
-    def evidence(self, on: str | None) -> Evidence:
+    def inputs(self, on: str | None) -> SnapshotInputs:
         """The same before anything is concluded from it."""
-        from numalign.apps.snapshots.sources import evidence_of
+        from numalign.apps.snapshots.sources import inputs_of
         from numalign.core.settings import Fidelity
 
-        return evidence_of(
+        return inputs_of(
             on,
             machine=self.machine,
             config=self.kubelet_config,

@@ -18,7 +18,13 @@ from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet.admission.admission import CPU_MANAGER, DEVICE_MANAGER, MEMORY_MANAGER
 from numalign.core.kubelet.admission.draft import Draft, no_preference
 from numalign.core.kubelet.admission.node_fit import Totals
-from numalign.core.kubelet.admission.verdict import OutOf, Situation, Verdict, refusal, verdict_on
+from numalign.core.kubelet.admission.verdict import (
+    HostSnapshot,
+    OutOf,
+    Verdict,
+    refusal,
+    verdict_on,
+)
 from numalign.core.kubelet.decisions import (
     Admitted,
     Breakage,
@@ -82,24 +88,24 @@ class Case:
     trace: Trace
 
 
-def asked(situation: Situation, pod: Pod, *, preferred: Preferred = no_preference) -> Case:
+def asked(snapshot: HostSnapshot, pod: Pod, *, preferred: Preferred = no_preference) -> Case:
     trace = Trace()
     after, verdict = verdict_on(
-        situation.host,
-        situation.state,
-        situation.totals,
+        snapshot.host,
+        snapshot.state,
+        snapshot.totals,
         pod,
         preferred=preferred,
         trace=trace,
     )
-    return Case(situation.host, situation.state, after, situation.totals, pod, verdict, trace)
+    return Case(snapshot.host, snapshot.state, after, snapshot.totals, pod, verdict, trace)
 
 
 def explained(
-    situation: Situation, pod: Pod, *, preferred: Preferred = no_preference
+    snapshot: HostSnapshot, pod: Pod, *, preferred: Preferred = no_preference
 ) -> Explanation:
     """Why the host would admit or refuse the pod."""
-    return explain(asked(situation, pod, preferred=preferred))
+    return explain(asked(snapshot, pod, preferred=preferred))
 
 
 def explain(case: Case, *, with_empty: bool = True) -> Explanation:

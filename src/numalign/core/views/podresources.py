@@ -64,7 +64,7 @@ class View:
     ended: tuple[PodView, ...] = ()
 
 
-def snapshot(host: Host, state: HostState, *, ended: Iterable[Pod] = ()) -> View:
+def resources_view(host: Host, state: HostState, *, ended: Iterable[Pod] = ()) -> View:
     """The host as it is now; ``ended`` are pods that are still known but not active any more."""
     return View(
         tuple(_pod(host, state, pod) for pod in _by_name(state.pods.values())),

@@ -1,7 +1,7 @@
 """What would make a refused pod fit: changes that the core itself has admitted, smallest first.
 
 Nothing is listed that was only thought to help: every change was carried out on a copy of the
-situation and the host's verdict asked for. The searches yield what they find at once and ask
+snapshot and the host's verdict asked for. The searches yield what they find at once and ask
 ``going`` before each verdict, so that a caller can show progress and stop at any time.
 """
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 import msgspec
 
 from numalign.core.cluster.scheduling.constraints import (
-    Demand,
     HostFacts,
     HostPort,
+    HostRequirements,
     Requirement,
     Taint,
     Term,
@@ -33,7 +33,7 @@ class ClusterPod:
     """A pod of a cluster: what the deciding core knows of it, and its place in the cluster."""
 
     pod: Pod
-    demand: Demand = field(default_factory=Demand)
+    requirements: HostRequirements = field(default_factory=HostRequirements)
     host: str = ""  # "" until it is bound
     scheduler: str = "default-scheduler"
     priority: int = 0
@@ -80,7 +80,7 @@ def _cluster_pod(record: objects.ApiPod) -> ClusterPod:
     owner = next((o for o in metadata.ownerReferences or () if o.controller), None)
     return ClusterPod(
         core_pod(record),
-        _demand(record),
+        _requirements(record),
         spec.nodeName,
         spec.schedulerName,
         spec.priority or 0,
@@ -101,7 +101,7 @@ def _cluster_pod(record: objects.ApiPod) -> ClusterPod:
     )
 
 
-def _demand(record: objects.ApiPod) -> Demand:
+def _requirements(record: objects.ApiPod) -> HostRequirements:
     spec = record.spec
     affinity = spec.affinity or objects.Affinity()
     required = (
@@ -109,7 +109,7 @@ def _demand(record: objects.ApiPod) -> Demand:
         if affinity.nodeAffinity
         else None
     )
-    return Demand(
+    return HostRequirements(
         selector=tuple(sorted((spec.nodeSelector or {}).items())),
         terms=None if required is None else tuple(map(_term, required.nodeSelectorTerms or ())),
         tolerations=tuple(

@@ -3,9 +3,9 @@
 import pytest
 
 from numalign.core.cluster.scheduling.constraints import (
-    Demand,
     HostFacts,
     HostPort,
+    HostRequirements,
     Requirement,
     Taint,
     Term,
@@ -52,29 +52,29 @@ def test_a_requirement_compares_as_kubernetes_does(requirement: Requirement, exp
 def test_one_term_must_hold_with_all_of_its_requirements():
     both = Term((Requirement("zone", "In", ("a",)), Requirement("cpus", "Gt", ("100",))))
     other = Term((Requirement("gen", "Exists"),))
-    assert objection(Demand(terms=(both,)), HOST) == (
+    assert objection(HostRequirements(terms=(both,)), HOST) == (
         "labels do not match the pod's required node affinity"
     )
-    assert objection(Demand(terms=(both, other)), HOST) is None
+    assert objection(HostRequirements(terms=(both, other)), HOST) is None
 
 
 def test_an_empty_term_and_no_terms_hold_for_no_host():
-    assert objection(Demand(terms=(Term(),)), HOST) is not None
-    assert objection(Demand(terms=()), HOST) is not None
-    assert objection(Demand(terms=None), HOST) is None
+    assert objection(HostRequirements(terms=(Term(),)), HOST) is not None
+    assert objection(HostRequirements(terms=()), HOST) is not None
+    assert objection(HostRequirements(terms=None), HOST) is None
 
 
 def test_fields_know_only_the_name_of_the_host():
     named = Term(fields=(Requirement("metadata.name", "In", ("w1",)),))
-    assert objection(Demand(terms=(named,)), HOST) is None
-    assert objection(Demand(terms=(named,)), HostFacts("w2")) is not None
+    assert objection(HostRequirements(terms=(named,)), HOST) is None
+    assert objection(HostRequirements(terms=(named,)), HostFacts("w2")) is not None
     unknown = Term(fields=(Requirement("metadata.uid", "NotIn", ("x",)),))
-    assert objection(Demand(terms=(unknown,)), HOST) is not None
+    assert objection(HostRequirements(terms=(unknown,)), HOST) is not None
 
 
 def test_a_selector_must_match_in_full():
-    assert objection(Demand(selector=(("zone", "a"),)), HOST) is None
-    assert objection(Demand(selector=(("zone", "a"), ("gen", "v4"))), HOST) == (
+    assert objection(HostRequirements(selector=(("zone", "a"),)), HOST) is None
+    assert objection(HostRequirements(selector=(("zone", "a"), ("gen", "v4"))), HOST) == (
         "labels do not match the pod's nodeSelector"
     )
 
@@ -105,24 +105,24 @@ def test_taints_that_only_prefer_keep_nobody_away():
 
 def test_a_taint_is_named_in_the_objection():
     host = HostFacts("w1", taints=(Taint("dedicated", "db", "NoSchedule"),))
-    assert objection(Demand(), host) == (
+    assert objection(HostRequirements(), host) == (
         "taint dedicated=db:NoSchedule that the pod does not tolerate"
     )
 
 
 def test_cordoned_and_unready_hosts_take_only_pods_that_tolerate_it():
     cordoned = HostFacts("w1", is_unschedulable=True)
-    assert objection(Demand(), cordoned) == "closed for new pods (cordoned)"
+    assert objection(HostRequirements(), cordoned) == "closed for new pods (cordoned)"
     tolerant = Toleration("node.kubernetes.io/unschedulable", "Exists")
-    assert objection(Demand(tolerations=(tolerant,)), cordoned) is None
+    assert objection(HostRequirements(tolerations=(tolerant,)), cordoned) is None
     unready = HostFacts("w1", is_ready=False)
-    assert objection(Demand(), unready) == "not ready"
-    assert objection(Demand(tolerations=(Toleration("", "Exists"),)), unready) is None
+    assert objection(HostRequirements(), unready) == "not ready"
+    assert objection(HostRequirements(tolerations=(Toleration("", "Exists"),)), unready) is None
 
 
 def test_a_pod_that_names_its_host_goes_nowhere_else():
-    assert objection(Demand(host_name="w1"), HOST) is None
-    assert objection(Demand(host_name="w2"), HOST) == "not the host that the pod names"
+    assert objection(HostRequirements(host_name="w1"), HOST) is None
+    assert objection(HostRequirements(host_name="w2"), HOST) == "not the host that the pod names"
 
 
 @pytest.mark.parametrize(

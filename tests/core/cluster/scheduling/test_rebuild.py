@@ -18,7 +18,7 @@ from numalign.core.kubelet.devices.devices import Device
 from numalign.core.machine.kubelet_view import machine_info
 from numalign.core.machine.synthetic import synthetic_machine
 from numalign.core.values.sets import bits
-from numalign.core.views.podresources import View, snapshot
+from numalign.core.views.podresources import View, resources_view
 from numalign.wire.grpc import podresources as wire
 from numalign.wire.kubernetes import nrt
 
@@ -82,7 +82,7 @@ class Case:
 
     def published(self):
         """The object as a scheduler reads it, past both wires."""
-        view = snapshot(self.host, self.state)
+        view = resources_view(self.host, self.state)
         view = View(
             wire.pods_of(wire.list_response(view.pods)),
             wire.allocatable_of(wire.allocatable_response(view.allocatable)),

@@ -1,8 +1,8 @@
 """What a pod and a host demand of each other besides NUMA: labels, taints, ports and readiness.
 
 A scheduler of its own must honour all of it. What is not implemented here (required pod affinity,
-hard topology spread, volumes that are not bound) is told by ``Demand.unsupported``: such a pod is
-refused in clear words, never placed by half of its rules. Amounts are in ``totals``.
+hard topology spread, volumes that are not bound) is told by ``HostRequirements.unsupported``: such
+a pod is refused in clear words, never placed by half of its rules. Amounts are in ``totals``.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class HostPort:
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class HostRequirements:
     """What a pod demands of a host. Hashable: pods of one template share one."""
 
     host_name: str = ""
@@ -97,24 +97,26 @@ class HostFacts:
     is_ready: bool = True
 
 
-def objection(demand: Demand, host: HostFacts) -> str | None:
+def objection(requirements: HostRequirements, host: HostFacts) -> str | None:
     """Why this host and this pod do not go together, in plain words; None if they do.
 
-    Nothing here changes when pods come and go, so the answer may be kept per demand.
+    Nothing here changes when pods come and go, so the answer may be kept per requirements.
     """
-    if demand.host_name and demand.host_name != host.name:
+    if requirements.host_name and requirements.host_name != host.name:
         return "not the host that the pod names"
-    if host.is_unschedulable and not _tolerated(_CORDONED, demand.tolerations):
+    if host.is_unschedulable and not _tolerated(_CORDONED, requirements.tolerations):
         return "closed for new pods (cordoned)"
-    taint = untolerated(demand.tolerations, host.taints)
+    taint = untolerated(requirements.tolerations, host.taints)
     if taint is not None:
         value = f"={taint.value}" if taint.value else ""
         return f"taint {taint.key}{value}:{taint.effect} that the pod does not tolerate"
-    if not host.is_ready and not _tolerated(_NOT_READY, demand.tolerations):
+    if not host.is_ready and not _tolerated(_NOT_READY, requirements.tolerations):
         return "not ready"
-    if any(host.labels.get(key) != value for key, value in demand.selector):
+    if any(host.labels.get(key) != value for key, value in requirements.selector):
         return "labels do not match the pod's nodeSelector"
-    if demand.terms is not None and not any(_term_holds(term, host) for term in demand.terms):
+    if requirements.terms is not None and not any(
+        _term_holds(term, host) for term in requirements.terms
+    ):
         return "labels do not match the pod's required node affinity"
     return None
 

@@ -1,7 +1,7 @@
 """One host at one moment, and its verdict about the next pod: the managers, then the totals.
 
-This is what explain, what-if, the agent and the scheduler all ask; a situation is immutable, so a
-what-if is a verdict whose next situation is thrown away.
+This is what explain, what-if, the agent and the scheduler all ask; a snapshot is immutable, so a
+what-if is a verdict whose next snapshot is thrown away.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Verdict = Admitted | Rejected | Broken | OutOf
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class HostSnapshot:
     """One host at one moment."""
 
     machine: Machine
@@ -63,25 +63,25 @@ class Situation:
 
 
 def decide(
-    situation: Situation,
+    snapshot: HostSnapshot,
     pod: Pod,
     *,
     preferred: Preferred = no_preference,
     trace: Trace | None = None,
     is_critical: bool = False,
-) -> tuple[Situation, Verdict]:
+) -> tuple[HostSnapshot, Verdict]:
     """What the host says to one more pod, and the host after it."""
     after, verdict = verdict_on(
-        situation.host,
-        situation.state,
-        situation.totals,
+        snapshot.host,
+        snapshot.state,
+        snapshot.totals,
         pod,
         preferred=preferred,
         trace=trace,
         is_critical=is_critical,
     )
-    names = {**situation.names, pod.uid: f"{pod.namespace}/{pod.name}"}
-    return replace(situation, state=after, names=names), verdict
+    names = {**snapshot.names, pod.uid: f"{pod.namespace}/{pod.name}"}
+    return replace(snapshot, state=after, names=names), verdict
 
 
 def verdict_on(
