@@ -23,10 +23,7 @@ _PLACES: Final = "#/components/schemas/{name}"
 
 
 def _schemas() -> dict[str, Schema]:
-    found = msgspec.json.schema_components(_ANSWERS, ref_template=_PLACES)[1]
-    for schema in found.values():
-        schema["description"] = " ".join(schema["description"].split())
-    return found
+    return msgspec.json.schema_components(_ANSWERS, ref_template=_PLACES)[1]
 
 
 def _ref(name: str) -> Schema:

@@ -18,7 +18,14 @@ from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet.admission.admission import CPU_MANAGER, DEVICE_MANAGER, MEMORY_MANAGER
 from numalign.core.kubelet.admission.draft import Draft, no_preference
 from numalign.core.kubelet.admission.node_fit import Totals
-from numalign.core.kubelet.admission.verdict import OutOf, Situation, Verdict, refusal, verdict_on
+from numalign.core.kubelet.admission.verdict import (
+    OutOf,
+    Situation,
+    Verdict,
+    decide,
+    refusal,
+    verdict_on,
+)
 from numalign.core.kubelet.decisions import (
     Admitted,
     Breakage,
@@ -84,15 +91,8 @@ class Case:
 
 def asked(situation: Situation, pod: Pod, *, preferred: Preferred = no_preference) -> Case:
     trace = Trace()
-    after, verdict = verdict_on(
-        situation.host,
-        situation.state,
-        situation.totals,
-        pod,
-        preferred=preferred,
-        trace=trace,
-    )
-    return Case(situation.host, situation.state, after, situation.totals, pod, verdict, trace)
+    after, verdict = decide(situation, pod, preferred=preferred, trace=trace)
+    return Case(situation.host, situation.state, after.state, situation.totals, pod, verdict, trace)
 
 
 def explained(
