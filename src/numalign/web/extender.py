@@ -19,7 +19,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from numalign.apps.scheduler.port import SchedulerPort
+from numalign.apps.scheduler.driver import Scheduler
 from numalign.core.errors import ConfigError, WireError
 from numalign.web import probes
 from numalign.web.answers import JSON_TYPE, ProblemError, left_alone, problem_answer, told_problem
@@ -45,7 +45,7 @@ class Tls:
 
 
 class ExtenderApi:
-    def __init__(self, scheduler: SchedulerPort) -> None:
+    def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
 
     async def filter(self, request: Request) -> Response:
@@ -90,7 +90,7 @@ def _too_large(found: str) -> ProblemError:
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def application(scheduler: SchedulerPort) -> Starlette:
+def application(scheduler: Scheduler) -> Starlette:
     api = ExtenderApi(scheduler)
     verbs: dict[str, Endpoint] = {
         "filter": api.filter,
@@ -130,7 +130,7 @@ async def _answer_http_error(request: Request, exc: Exception) -> Response:
 
 
 async def serve(
-    scheduler: SchedulerPort,
+    scheduler: Scheduler,
     address: tuple[str, int],
     *,
     tls: Tls | None = None,

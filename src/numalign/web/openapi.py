@@ -23,10 +23,7 @@ _PLACES: Final = "#/components/schemas/{name}"
 
 
 def _schemas() -> dict[str, Schema]:
-    found = msgspec.json.schema_components(_ANSWERS, ref_template=_PLACES)[1]
-    for schema in found.values():
-        schema["description"] = " ".join(schema["description"].split())
-    return found
+    return msgspec.json.schema_components(_ANSWERS, ref_template=_PLACES)[1]
 
 
 def _ref(name: str) -> Schema:
@@ -38,7 +35,8 @@ def _answer(text: str, schema: Schema | None = None, kind: str = "application/js
 
 
 def _errors(**texts: str) -> dict[str, Schema]:
-    return {name.removeprefix("e"): _answer(text, _ref("Error")) for name, text in texts.items()}
+    found = {name.removeprefix("e"): _answer(text, _ref("Error")) for name, text in texts.items()}
+    return dict(sorted(found.items()))
 
 
 def _parameter(name: str, where: str, text: str, schema: Schema = _STRING) -> Schema:
@@ -54,7 +52,6 @@ def _parameter(name: str, where: str, text: str, schema: Schema = _STRING) -> Sc
 _UID: Final = _parameter("uid", "path", "metadata.uid of the pod")
 _NAME: Final = _parameter("name", "query", "only the pod of this name")
 _NAMESPACE: Final = _parameter("namespace", "query", "only pods of this namespace")
-_TOKEN: Final[list[dict[str, list[str]]]] = [{"token": []}]
 _CHANGE_ERRORS: Final = {
     "e401": "no token over TCP",
     "e429": "too many changes; see Retry-After",
@@ -62,113 +59,111 @@ _CHANGE_ERRORS: Final = {
 }
 
 
-def _get(summary: str, answers: dict[str, Schema], *parameters: Schema) -> Schema:
+def _way(
+    summary: str, answers: dict[str, Schema], *parameters: Schema, is_guarded: bool = False
+) -> Schema:
     found: Schema = {"summary": summary, "responses": answers}
     if parameters:
         found["parameters"] = list(parameters)
+    if is_guarded:
+        found["security"] = [{"token": []}]
     return found
 
 
+_DELETED: Final = {
+    "200": _answer("gone; the pod as it was", _ref("Pod")),
+    "202": _answer("its containers are being ended", _ref("Pod")),
+}
+_POD_BODY: Final = {
+    "required": True,
+    "description": "A v1.Pod, or a workload with a pod template; at most 1 MiB.",
+    "content": {
+        "application/json": {"schema": _ANY_OBJECT},
+        "application/yaml": {"schema": _STRING},
+    },
+}
+
 PATHS: Final[dict[str, dict[str, Schema]]] = {
     "/": {
-        "get": _get(
+        "get": _way(
             "A page for people that shows pods, NUMA nodes and decisions.",
             {"200": _answer("the page", kind="text/html")},
         )
     },
     "/pods": {
-        "get": _get(
+        "get": _way(
             "All pods. Over TCP without the token, values of environment variables are left out.",
             {"200": _answer("a v1.PodList", _ref("PodList"))},
             _NAME,
             _NAMESPACE,
         ),
         "post": {
-            "summary": "Have a pod admitted and run.",
-            "security": _TOKEN,
-            "requestBody": {
-                "required": True,
-                "description": "A v1.Pod, or a workload with a pod template; at most 1 MiB.",
-                "content": {
-                    "application/json": {"schema": _ANY_OBJECT},
-                    "application/yaml": {"schema": _STRING},
+            **_way(
+                "Have a pod admitted and run.",
+                {
+                    "201": _answer("admitted", _ref("Pod")),
+                    **_errors(
+                        e400="not a pod",
+                        e408="the body did not come",
+                        e409="a pod of this name or uid exists",
+                        e413="the body is larger than 1 MiB",
+                        e422="refused: the kubelet's reason and message, and the pod, which stays "
+                        "visible",
+                        **_CHANGE_ERRORS,
+                    ),
                 },
-            },
-            "responses": {
-                "201": _answer("admitted", _ref("Pod")),
-                **_errors(
-                    e400="not a pod",
-                    e401="no token over TCP",
-                    e408="the body did not come",
-                    e409="a pod of this name or uid exists",
-                    e413="the body is larger than 1 MiB",
-                    e422="refused: the kubelet's reason and message, and the pod, which stays "
-                    "visible",
-                    e429="too many changes; see Retry-After",
-                    e503="the state could not be saved; see Retry-After",
-                ),
-            },
+                is_guarded=True,
+            ),
+            "requestBody": _POD_BODY,
         },
-        "delete": {
-            "summary": "End the pod of a name.",
-            "security": _TOKEN,
-            "parameters": [
-                {**_NAME, "required": True, "description": "the name of the pod"},
-                {**_NAMESPACE, "description": "its namespace; default without it"},
-            ],
-            "responses": {
-                "200": _answer("gone; the pod as it was", _ref("Pod")),
-                "202": _answer("its containers are being ended", _ref("Pod")),
-                **_errors(e400="no name", e404="no such pod", **_CHANGE_ERRORS),
-            },
-        },
+        "delete": _way(
+            "End the pod of a name.",
+            {**_DELETED, **_errors(e400="no name", e404="no such pod", **_CHANGE_ERRORS)},
+            {**_NAME, "required": True, "description": "the name of the pod"},
+            {**_NAMESPACE, "description": "its namespace; default without it"},
+            is_guarded=True,
+        ),
     },
     "/pods/{uid}": {
-        "get": _get(
+        "get": _way(
             "One pod.",
             {"200": _answer("a v1.Pod", _ref("Pod")), **_errors(e404="no such pod")},
             _UID,
         ),
-        "delete": {
-            "summary": "End a pod.",
-            "security": _TOKEN,
-            "parameters": [_UID],
-            "responses": {
-                "200": _answer("gone; the pod as it was", _ref("Pod")),
-                "202": _answer("its containers are being ended", _ref("Pod")),
-                **_errors(e404="no such pod", **_CHANGE_ERRORS),
-            },
-        },
+        "delete": _way(
+            "End a pod.",
+            {**_DELETED, **_errors(e404="no such pod", **_CHANGE_ERRORS)},
+            _UID,
+            is_guarded=True,
+        ),
     },
     "/pods/{uid}/log": {
-        "get": {
-            **_get(
-                "What a container has written.",
-                {
-                    "200": _answer("the text", kind="text/plain"),
-                    **_errors(
-                        e400="no such container",
-                        e401="no token over TCP",
-                        e404="no such pod",
-                        e503="too many streams",
-                    ),
-                },
-                _UID,
-                _parameter("container", "query", "needed if the pod has several"),
-                _parameter("follow", "query", "go on until the container has ended", _BOOLEAN),
-                _parameter("tail", "query", "only so many lines from the end", _INTEGER),
-            ),
-            "security": _TOKEN,
-        }
+        "get": _way(
+            "What a container has written.",
+            {
+                "200": _answer("the text", kind="text/plain"),
+                **_errors(
+                    e400="no such container",
+                    e401="no token over TCP",
+                    e404="no such pod",
+                    e503="too many streams",
+                ),
+            },
+            _UID,
+            _parameter("container", "query", "needed if the pod has several"),
+            _parameter("follow", "query", "go on until the container has ended", _BOOLEAN),
+            _parameter("tail", "query", "only so many lines from the end", _INTEGER),
+            is_guarded=True,
+        )
     },
     "/node": {
-        "get": _get(
+        "get": _way(
             "The host: machine, who sits where, and what would still fit.",
             {"200": _answer("the host", _ref("Node"))},
         )
     },
     "/capture": {
-        "get": _get(
+        "get": _way(
             "The host as a bundle: machine, configuration, state files, devices and the resources "
             "of pods, for 'numalign admit --on' and the like. No environment, commands or names "
             "beyond those of pods and containers.",
@@ -176,7 +171,7 @@ PATHS: Final[dict[str, dict[str, Schema]]] = {
         )
     },
     "/decisions": {
-        "get": _get(
+        "get": _way(
             "The last decisions with their traces, newest first.",
             {"200": _answer("decisions", _ref("Decisions")), **_errors(e400="a bad limit")},
             _parameter("uid", "query", "only those about this pod"),
@@ -185,7 +180,7 @@ PATHS: Final[dict[str, dict[str, Schema]]] = {
         )
     },
     "/events": {
-        "get": _get(
+        "get": _way(
             "Everything that happens from now on, as server-sent events. A slow reader loses the "
             "oldest.",
             {
@@ -195,16 +190,16 @@ PATHS: Final[dict[str, dict[str, Schema]]] = {
         )
     },
     "/metrics": {
-        "get": _get(
+        "get": _way(
             "Metrics in Prometheus' text format, with the kubelet's names.",
             {"200": _answer("metrics", kind="text/plain")},
         )
     },
     "/healthz": {
-        "get": _get("Whether the agent lives.", {"200": _answer("it does", _ref("Health"))})
+        "get": _way("Whether the agent lives.", {"200": _answer("it does", _ref("Health"))})
     },
     "/readyz": {
-        "get": _get(
+        "get": _way(
             "Whether all is well.",
             {
                 "200": _answer("yes", _ref("Health")),
@@ -212,7 +207,7 @@ PATHS: Final[dict[str, dict[str, Schema]]] = {
             },
         )
     },
-    "/openapi.json": {"get": _get("This document.", {"200": _answer("OpenAPI 3.1", _ANY_OBJECT)})},
+    "/openapi.json": {"get": _way("This document.", {"200": _answer("OpenAPI 3.1", _ANY_OBJECT)})},
 }
 
 

@@ -48,8 +48,8 @@ def test_lists_and_maps_are_dumped_as_go_prints_them() -> None:
     assert dump.listing(["a", "b"]) == "[a b]"
     assert dump.listing([]) == "[]"
     assert dump.listing(None) == "<nil>"
-    assert dump.mapping([("a", "1"), ("b", "2")]) == "map[a:1 b:2]"
-    assert dump.mapping([]) == "map[]"
+    assert dump.mapping({"b": 2, "a": 1}) == "map[a:1 b:2]"
+    assert dump.mapping({}) == "map[]"
     assert dump.mapping(None) == "<nil>"
 
 

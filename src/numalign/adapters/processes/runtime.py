@@ -129,8 +129,8 @@ class ProcessRuntime:
         directory.remove()
         self._remove_groups(spec.qos, spec.pod_uid, spec.container)
 
-    def _directory(self, spec: RunSpec) -> RunDirectory:
-        return RunDirectory(self._runs / spec.pod_uid / f"{spec.container}.{spec.attempt}")
+    def _directory(self, one: RunSpec | Running | Exited) -> RunDirectory:
+        return RunDirectory(self._runs / one.pod_uid / f"{one.container}.{one.attempt}")
 
     async def _make_groups(self, spec: RunSpec, group: str) -> tuple[list[Path], list[Path]]:
         """Makes the groups of a run and gives the files by which to join them."""
@@ -400,7 +400,7 @@ class ProcessRuntime:
                 continue
             earlier = found.pop(key, None)
             if earlier is not None:
-                self._directory_of(earlier).remove()
+                self._directory(earlier).remove()
             try:
                 found[key] = await self._adopt_one(directory, record)
             except PeerError as error:
@@ -426,9 +426,6 @@ class ProcessRuntime:
                         tree.remove(container_group(qos, uid, name))
                 if not tree.children(pod):
                     tree.remove(pod)
-
-    def _directory_of(self, one: Running | Exited) -> RunDirectory:
-        return RunDirectory(self._runs / one.pod_uid / f"{one.container}.{one.attempt}")
 
     async def _adopt_one(self, directory: RunDirectory, record: Record) -> Running | Exited:
         deadline = time.monotonic() + START_SECONDS_MAX

@@ -33,7 +33,6 @@ from numalign.adapters.kubernetes.api_server import (
 from numalign.apps.scheduler import events, find_host
 from numalign.apps.scheduler.metrics import SchedulerMetrics
 from numalign.apps.scheduler.model import State
-from numalign.apps.scheduler.port import Filtered
 from numalign.apps.scheduler.step import next_turn_at, step
 from numalign.core.cluster.publish.zones import HostTopology
 from numalign.core.cluster.scheduling.constraints import HostFacts
@@ -294,7 +293,7 @@ class Scheduler:
             found += [f"{kind}: {error}" for kind, error in self._troubles.items()]
         return found
 
-    def filter(self, asked: HostsAsked) -> Filtered:
+    def filter(self, asked: HostsAsked) -> find_host.Filtered:
         with self.metrics.extender_seconds.labels("filter").time():
             return find_host.filtered(self.state, asked)
 

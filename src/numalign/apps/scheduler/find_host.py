@@ -5,10 +5,11 @@ The rules besides NUMA are cheap and asked first; the fleet chooses among the ho
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from numalign.apps.scheduler.model import State
-from numalign.apps.scheduler.port import Filtered
 from numalign.core.cluster.scheduling import refusals
 from numalign.core.cluster.scheduling.interleavings import class_of as numa_class_of
 from numalign.core.cluster.scheduling.refusals import Refusal
@@ -18,6 +19,15 @@ from numalign.wire.kubernetes.extender import HostsAsked, PreemptAsked, Victims
 from numalign.wire.kubernetes.scheduling import ClusterPod
 
 _NO_USE: Final = HostUse()
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """Which hosts are left, and why the others are not; the hopeless ones not even when empty."""
+
+    kept: Collection[str]
+    failed: Mapping[str, str] = field(default_factory=dict)
+    hopeless: Mapping[str, str] = field(default_factory=dict)
 
 
 def class_of(pod: ClusterPod) -> object:

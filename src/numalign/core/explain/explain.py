@@ -22,6 +22,7 @@ from numalign.core.kubelet.admission.verdict import (
     HostSnapshot,
     OutOf,
     Verdict,
+    decide,
     refusal,
     verdict_on,
 )
@@ -90,15 +91,8 @@ class Case:
 
 def asked(snapshot: HostSnapshot, pod: Pod, *, preferred: Preferred = no_preference) -> Case:
     trace = Trace()
-    after, verdict = verdict_on(
-        snapshot.host,
-        snapshot.state,
-        snapshot.totals,
-        pod,
-        preferred=preferred,
-        trace=trace,
-    )
-    return Case(snapshot.host, snapshot.state, after, snapshot.totals, pod, verdict, trace)
+    after, verdict = decide(snapshot, pod, preferred=preferred, trace=trace)
+    return Case(snapshot.host, snapshot.state, after.state, snapshot.totals, pod, verdict, trace)
 
 
 def explained(

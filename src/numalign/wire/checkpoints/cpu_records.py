@@ -102,9 +102,8 @@ _TAIL: Final = " Checksum:(checksum.Checksum)0}"
 
 
 def checksum_v1(record: RecordV1) -> int:
-    entries = None if record.entries is None else sorted(record.entries.items())
     head = _dumped_head(LEGACY_NAME, record.policy, record.shared)
-    return dump.checksum(f"{head}Entries:(map[string]string){dump.mapping(entries)}{_TAIL}")
+    return dump.checksum(f"{head}Entries:(map[string]string){dump.mapping(record.entries)}{_TAIL}")
 
 
 def checksum_v2(record: Record, name: str = LEGACY_NAME) -> int:
@@ -112,9 +111,7 @@ def checksum_v2(record: Record, name: str = LEGACY_NAME) -> int:
 
 
 def checksum_v3(record: Record, name: str = LEGACY_NAME) -> int:
-    pods = record.pods
-    items = None if pods is None else ((pod, _dumped_pod(pods[pod].mask)) for pod in sorted(pods))
-    dumped = f"PodEntries:(state.PodCPUAssignments){dump.mapping(items)}"
+    dumped = f"PodEntries:(state.PodCPUAssignments){dump.mapping(record.pods, _dumped_pod)}"
     return dump.checksum(f"{_dumped_start(record, name)} {dumped}{_TAIL}")
 
 
@@ -123,18 +120,11 @@ def _dumped_head(name: str, policy: str, shared: str) -> str:
 
 
 def _dumped_start(record: Record, name: str) -> str:
-    entries = record.entries
-    items = (
-        None if entries is None else ((pod, _dumped_sets(entries[pod])) for pod in sorted(entries))
-    )
+    entries = dump.mapping(record.entries, dump.mapping)
     head = _dumped_head(name, record.policy, record.shared)
-    return f"{head}Entries:(map[string]map[string]string){dump.mapping(items)}"
+    return f"{head}Entries:(map[string]map[string]string){entries}"
 
 
-def _dumped_sets(sets: Sets | None) -> str:
-    return dump.mapping(None if sets is None else sorted(sets.items()))
-
-
-def _dumped_pod(mask: int) -> str:
-    cpus = dump.mapping((cpu, "{}") for cpu in bits(mask))
+def _dumped_pod(entry: PodEntry) -> str:
+    cpus = dump.mapping(dict.fromkeys(bits(entry.mask), "{}"))
     return f"{{CPUSet:(cpuset.CPUSet){{elems:(map[int]struct {{}}){cpus}}}}}"

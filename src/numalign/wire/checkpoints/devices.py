@@ -74,30 +74,24 @@ def checksum(checkpoint: DeviceCheckpoint) -> int:
 
 
 def dumped(checkpoint: DeviceCheckpoint) -> str:
-    entries = None if checkpoint.entries is None else map(_dumped_entry, checkpoint.entries)
     return (
         "(checkpoint.checkpointData){PodDeviceEntries:([]checkpoint.PodDevicesEntry)"
-        f"{dump.listing(entries)} "
+        f"{dump.listing(checkpoint.entries, _dumped_entry)} "
         f"RegisteredDevices:(map[string][]string){_dumped_ids_by(checkpoint.registered)}}}"
     )
 
 
 def _dumped_entry(entry: PodDevicesEntry) -> str:
-    response = None if entry.response is None else map(str, entry.response)
     return (
         f"{{PodUID:(string){entry.pod} ContainerName:(string){entry.container} "
         f"ResourceName:(string){entry.resource} "
         f"DeviceIDs:(checkpoint.DevicesPerNUMA){_dumped_ids_by(entry.devices)} "
-        f"AllocResp:([]uint8){dump.listing(response)}}}"
+        f"AllocResp:([]uint8){dump.listing(entry.response)}}}"
     )
 
 
 def _dumped_ids_by(ids_by: Mapping[K, Ids] | None) -> str:
-    return dump.mapping(
-        None
-        if ids_by is None
-        else ((key, dump.listing(ids)) for key, ids in sorted(ids_by.items()))
-    )
+    return dump.mapping(ids_by, dump.listing)
 
 
 def _written_entries(entries: tuple[PodDevicesEntry, ...] | None) -> str:

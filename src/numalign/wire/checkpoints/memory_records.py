@@ -111,9 +111,7 @@ def checksum_v1(record: Record, name: str = LEGACY_NAME) -> int:
 
 
 def checksum_v2(record: Record) -> int:
-    pods = record.pods
-    items = None if pods is None else ((pod, _dumped_pod(pods[pod])) for pod in sorted(pods))
-    dumped = f"PodEntries:(state.PodMemoryAssignments){dump.mapping(items)}"
+    dumped = f"PodEntries:(state.PodMemoryAssignments){dump.mapping(record.pods, _dumped_pod)}"
     return dump.checksum(f"{_dumped_start(record, LEGACY_NAME)} {dumped} {_DUMPED_END}")
 
 
@@ -121,35 +119,21 @@ _DUMPED_END: Final = "Checksum:(checksum.Checksum)0}"
 
 
 def _dumped_start(record: Record, name: str) -> str:
-    machine, entries = record.machine, record.entries
-    nodes = (
-        None
-        if machine is None
-        else ((node, _dumped_node(machine[node])) for node in sorted(machine))
-    )
-    pods = (
-        None
-        if entries is None
-        else ((pod, _dumped_blocks_of(entries[pod])) for pod in sorted(entries))
-    )
+    entries = dump.mapping(record.entries, _dumped_blocks_of)
     return (
         f"(*state.{name}){{PolicyName:(string){record.policy} "
-        f"MachineState:(state.NUMANodeMap){dump.mapping(nodes)} "
-        f"Entries:(state.ContainerMemoryAssignments){dump.mapping(pods)}"
+        f"MachineState:(state.NUMANodeMap){dump.mapping(record.machine, _dumped_node)} "
+        f"Entries:(state.ContainerMemoryAssignments){entries}"
     )
 
 
 def _dumped_node(node: Node | None) -> str:
     if node is None:
         return dump.NIL
-    tables = node.tables
-    items = (
-        None if tables is None else ((kind, _dumped_table(tables[kind])) for kind in sorted(tables))
-    )
     return (
         f"<*>{{NumberOfAssignments:(int){node.assignments} "
-        f"MemoryMap:({_TABLES_TYPE}){dump.mapping(items)} "
-        f"Cells:([]int){_dumped_numbers(node.cells)}}}"
+        f"MemoryMap:({_TABLES_TYPE}){dump.mapping(node.tables, _dumped_table)} "
+        f"Cells:([]int){dump.listing(node.cells)}}}"
     )
 
 
@@ -164,12 +148,7 @@ def _dumped_table(table: Table | None) -> str:
 
 
 def _dumped_blocks_of(containers: dict[str, Blocks] | None) -> str:
-    items = (
-        None
-        if containers is None
-        else ((name, _dumped_blocks(containers[name])) for name in sorted(containers))
-    )
-    return dump.mapping(items)
+    return dump.mapping(containers, _dumped_blocks)
 
 
 def _dumped_pod(entry: PodEntry) -> str:
@@ -177,16 +156,11 @@ def _dumped_pod(entry: PodEntry) -> str:
 
 
 def _dumped_blocks(blocks: Blocks) -> str:
-    return dump.listing(
-        None
-        if blocks is None
-        else (
-            f"{{NUMAAffinity:([]int){_dumped_numbers(block.nodes)} "
-            f"Type:(v1.ResourceName){block.type} Size:(uint64){block.size}}}"
-            for block in blocks
-        )
+    return dump.listing(blocks, _dumped_block)
+
+
+def _dumped_block(block: BlockRecord) -> str:
+    return (
+        f"{{NUMAAffinity:([]int){dump.listing(block.nodes)} "
+        f"Type:(v1.ResourceName){block.type} Size:(uint64){block.size}}}"
     )
-
-
-def _dumped_numbers(numbers: list[int] | None) -> str:
-    return dump.listing(None if numbers is None else map(str, numbers))

@@ -7,10 +7,12 @@ these texts with the few functions here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+K = TypeVar("K", int, str)
+V = TypeVar("V")
 NIL: Final = "<nil>"
 
 _OFFSET: Final = 0x811C9DC5
@@ -22,14 +24,16 @@ _LANES: Final = 32
 _LANE_BYTES_MIN: Final = 16
 
 
-def listing(items: Iterable[str] | None) -> str:
+def listing(items: Iterable[V] | None, dumped: Callable[[V], str] = str) -> str:
     """A list as it is dumped: ``[a b]``, or ``<nil>`` for one that was never made."""
-    return NIL if items is None else f"[{' '.join(items)}]"
+    return NIL if items is None else f"[{' '.join(map(dumped, items))}]"
 
 
-def mapping(items: Iterable[tuple[str | int, str]] | None) -> str:
-    """A map as it is dumped: ``map[k:v k:v]``; the items must come in the order of their keys."""
-    return NIL if items is None else f"map[{' '.join(f'{key}:{value}' for key, value in items)}]"
+def mapping(items: Mapping[K, V] | None, dumped: Callable[[V], str] = str) -> str:
+    """A map as it is dumped, in the order of its keys: ``map[k:v k:v]``, or ``<nil>``."""
+    if items is None:
+        return NIL
+    return f"map[{' '.join(f'{key}:{dumped(items[key])}' for key in sorted(items))}]"
 
 
 def checksum(text: str) -> int:

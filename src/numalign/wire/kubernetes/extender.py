@@ -60,12 +60,15 @@ class PreemptAsked:
 _NOTHING: Final = msgspec.Raw(b"null")
 
 
-class _NodeName(msgspec.Struct):
+class _Metadata(msgspec.Struct):
     name: str = ""
+    uid: str = ""
 
 
-class _NodeHead(msgspec.Struct):
-    metadata: _NodeName = msgspec.field(default_factory=_NodeName)
+class _Head(msgspec.Struct):
+    """An object that is sent whole, as far as its name."""
+
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
 
 
 class _NodeList(msgspec.Struct):
@@ -89,22 +92,13 @@ class _MetaPod(msgspec.Struct):
     uid: str = msgspec.field(name="UID", default="")
 
 
-class _FullPodMetadata(msgspec.Struct):
-    uid: str = ""
-
-
-class _FullPod(msgspec.Struct):
-    metadata: _FullPodMetadata = msgspec.field(default_factory=_FullPodMetadata)
-
-
 class _MetaVictims(msgspec.Struct, rename="pascal"):
     pods: list[_MetaPod] | None = None
     violations: int = msgspec.field(name="NumPDBViolations", default=0)
 
 
-class _FullVictims(msgspec.Struct, rename="pascal"):
-    pods: list[_FullPod] | None = None
-    violations: int = msgspec.field(name="NumPDBViolations", default=0)
+class _FullVictims(_MetaVictims, rename="pascal"):
+    pods: list[_Head] | None = None  # type: ignore[assignment] # only read, in another form
 
 
 class _PreemptArgs(msgspec.Struct, rename="pascal"):
@@ -113,7 +107,7 @@ class _PreemptArgs(msgspec.Struct, rename="pascal"):
     node_name_to_meta_victims: dict[str, _MetaVictims] | None = None
 
 
-_HEAD: Final = msgspec.json.Decoder(_NodeHead)
+_HEAD: Final = msgspec.json.Decoder(_Head)
 _ARGS: Final = msgspec.json.Decoder(_Args)
 _BIND: Final = msgspec.json.Decoder(_BindArgs)
 _PREEMPT: Final = msgspec.json.Decoder(_PreemptArgs)
@@ -195,29 +189,31 @@ def filter_answer(
 ) -> bytes:
     """Which hosts are left, in the form in which they came, and why the others are not."""
     names = [name for name in asked.names if name in kept]
-    nodes: dict[str, object] | None = None
-    if asked.objects is not None:
-        nodes = {"metadata": {}, "items": [asked.objects[name] for name in names]}
-    return msgspec.json.encode(
-        {
-            "Nodes": nodes,
-            "NodeNames": None if asked.objects is not None else names,
-            "FailedNodes": failed,
-            "FailedAndUnresolvableNodes": unresolvable,
-            "Error": "",
-        }
-    )
+    if asked.objects is None:
+        return _filter_result(None, names, failed, unresolvable)
+    nodes = {"metadata": {}, "items": [asked.objects[name] for name in names]}
+    return _filter_result(nodes, None, failed, unresolvable)
 
 
 def filter_error(text: str) -> bytes:
     """The call to filter failed; the scheduler shows the text in an event of the pod."""
+    return _filter_result(None, None, {}, {}, text)
+
+
+def _filter_result(
+    nodes: Mapping[str, object] | None,
+    names: Sequence[str] | None,
+    failed: Mapping[str, str],
+    unresolvable: Mapping[str, str],
+    error: str = "",
+) -> bytes:
     return msgspec.json.encode(
         {
-            "Nodes": None,
-            "NodeNames": None,
-            "FailedNodes": {},
-            "FailedAndUnresolvableNodes": {},
-            "Error": text,
+            "Nodes": nodes,
+            "NodeNames": names,
+            "FailedNodes": failed,
+            "FailedAndUnresolvableNodes": unresolvable,
+            "Error": error,
         }
     )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -285,7 +285,7 @@ def _settings(record: _Settings) -> Settings:
             ReservedMemory(_id(node), kind, _amount(text))
             for node, kind, text in record.reserved_memory
         ),
-        node_allocatable_reservation=_amounts(record.reservation),
+        node_allocatable_reservation={n: _amount(t) for n, t in record.reservation.items()},
         gates=record.gates,
     )
 
@@ -317,10 +317,6 @@ def _pod(record: _Pod) -> PlacedPod:
 
 def _blocks(records: Iterable[_Block]) -> tuple[Block, ...]:
     return tuple(Block(tuple(map(_id, nodes)), kind, _bytes(size)) for nodes, kind, size in records)
-
-
-def _amounts(texts: Mapping[str, str]) -> dict[str, Quantity]:
-    return {name: _amount(text) for name, text in texts.items()}
 
 
 def _amount(text: str) -> Quantity:

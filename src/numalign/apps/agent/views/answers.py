@@ -29,8 +29,6 @@ class _Answer(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class ContainerStatus(_Answer):
-    """A v1.ContainerStatus."""
-
     name: str
     image: str
     image_id: str = msgspec.field(name="imageID")
@@ -47,8 +45,6 @@ class ContainerStatus(_Answer):
 
 
 class Condition(_Answer):
-    """A v1.PodCondition."""
-
     type: str
     status: str
     reason: str = ""
@@ -56,8 +52,6 @@ class Condition(_Answer):
 
 
 class PodStatus(_Answer):
-    """A v1.PodStatus."""
-
     phase: Annotated[str, _is("Pending, Running, Succeeded or Failed")]
     qos_class: Annotated[str, _is("Guaranteed, Burstable or BestEffort")]
     start_time: str | None
@@ -69,8 +63,6 @@ class PodStatus(_Answer):
 
 
 class PodMetadata(_Answer):
-    """What a pod is called."""
-
     name: str
     namespace: str
     uid: str
@@ -87,8 +79,6 @@ class Hint(_Answer):
 
 
 class PlacedContainer(_Answer):
-    """What a container holds."""
-
     cpus: Annotated[str, _is("such as 0-3,8; empty for a container that has ended")]
     exclusive: Annotated[bool, _is("whether no other container may use these CPUs")]
     memory: list[MemoryBlock]
@@ -124,8 +114,6 @@ class Pod(_Answer):
 
 
 class PodList(_Answer):
-    """A v1.PodList."""
-
     api_version: str
     kind: str
     metadata: dict[str, Any]
@@ -136,8 +124,6 @@ class PodList(_Answer):
 
 
 class MachineFacts(_Answer):
-    """The machine in numbers."""
-
     name: str
     sockets: int
     cores: int
@@ -150,8 +136,6 @@ class MachineFacts(_Answer):
 
 
 class SettingsInForce(_Answer):
-    """What the managers are configured with."""
-
     version: Annotated[str, _is("the Kubernetes version whose decisions are made")]
     topology_manager_policy: str
     topology_manager_scope: str
@@ -170,23 +154,17 @@ class ReservedOnNode(_Answer):
 
 
 class Reserved(_Answer):
-    """What is kept from pods."""
-
     cpus: Cpus
     memory: list[ReservedOnNode]
     total: Annotated[Quantities, _is("what is kept from pods, as quantities by resource")]
 
 
 class SharedPool(_Answer):
-    """The CPUs of containers that have none of their own."""
-
     cpus: Cpus
     count: int
 
 
 class CpusOfNode(_Answer):
-    """The CPUs of a NUMA node by use."""
-
     all: Cpus
     exclusive: Annotated[str, _is("given to containers")]
     shared: Annotated[str, _is("of the pool of all other containers")]
@@ -195,8 +173,6 @@ class CpusOfNode(_Answer):
 
 
 class MemoryOfNode(_Answer):
-    """The accounts of one kind of memory on a NUMA node."""
-
     type: str
     total_bytes: int
     system_reserved_bytes: int
@@ -205,8 +181,6 @@ class MemoryOfNode(_Answer):
 
 
 class Holder(_Answer):
-    """A container that holds something."""
-
     namespace: str
     pod: str
     uid: str
@@ -234,8 +208,6 @@ class NumaNode(_Answer):
 
 
 class Device(_Answer):
-    """One device, and who has it."""
-
     resource: str
     id: str
     nodes: list[int]
@@ -253,8 +225,6 @@ class Shape(_Answer):
 
 
 class Node(_Answer):
-    """The host as a whole."""
-
     machine: MachineFacts
     settings: SettingsInForce
     reserved: Reserved
@@ -270,8 +240,6 @@ class Node(_Answer):
 
 
 class Decision(_Answer):
-    """One decision about a pod."""
-
     time: Annotated[float, _is("seconds since 1970")]
     outcome: Annotated[str, _is("pod_admitted or pod_rejected")]
     namespace: str
@@ -291,14 +259,10 @@ class Decision(_Answer):
 
 
 class Decisions(_Answer):
-    """Decisions, newest first."""
-
     items: list[Decision]
 
 
 class Health(_Answer):
-    """How the agent is."""
-
     status: Annotated[str, _is("ok or failing")]
     problems: list[str]
 
