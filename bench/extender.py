@@ -26,7 +26,7 @@ import httpx
 from tests.cluster import work
 from tests.cluster.fleet import FleetHost, HostPlan
 from tests.real.control_plane import ControlPlane, control_plane, free_ports
-from tests.real.kubernetes import MissingError
+from tests.real.kept import MissingError
 
 from numalign.adapters.kubernetes.api_server import STRATEGIC, ApiServer, Changed, Listed
 from numalign.wire.kubernetes import crd, nrt

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from tests.packaging.manifests import MANIFESTS, NAMESPACE
 from tests.real.control_plane import ControlPlane, control_plane
-from tests.real.kubernetes import MissingError
+from tests.real.kept import MissingError
 
 from numalign.wire.kubernetes import crd
 

@@ -19,7 +19,7 @@ from tests.cluster.real_worker import real_worker
 from tests.cluster.schedulers import STOCK, scheduler
 from tests.packaging.manifests import NAMESPACE
 from tests.real.control_plane import control_plane
-from tests.real.kubernetes import MissingError
+from tests.real.kept import MissingError
 from tests.twin.kubelet import HOST_NAME
 from tests.twin.sequences import GPU
 
