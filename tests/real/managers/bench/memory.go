@@ -56,20 +56,15 @@ func policiesInMemory(w *worker.Worker, reserved cpuset.CPUSet) (cpus, memory to
 	return cpus, memory, nil
 }
 
-func cpusInMemory(w *worker.Worker, reserved cpuset.CPUSet) (*inMemory[cpustate.State], error) {
+func cpusInMemory(w *worker.Worker, reserved cpuset.CPUSet) (topologymanager.HintProvider, error) {
 	chosen, err := cpuPolicy(w, reserved)
 	if err != nil {
 		return nil, err
 	}
 	state := cpustate.NewMemoryState(klog.Background())
-	provider := &inMemory[cpustate.State]{
-		policy: chosen,
-		state:  state,
-		active: w.Active.List,
-		held:   func() []holder { return holders(state.GetCPUAssignments()) },
-		drop:   func(h holder) { _ = chosen.RemoveContainer(klog.Background(), state, h.pod, h.container) },
-	}
-	return provider, chosen.Start(klog.Background(), state)
+	return startInMemory(w, chosen, state,
+		func() []holder { return holders(state.GetCPUAssignments()) },
+		func(h holder) { _ = chosen.RemoveContainer(klog.Background(), state, h.pod, h.container) })
 }
 
 func cpuPolicy(w *worker.Worker, reserved cpuset.CPUSet) (cpumanager.Policy, error) {
@@ -86,20 +81,15 @@ func cpuPolicy(w *worker.Worker, reserved cpuset.CPUSet) (cpumanager.Policy, err
 	return cpumanager.NewStaticPolicy(klog.Background(), topology, int(count), reserved, w.Topology, kubelet.CPUManagerOptions)
 }
 
-func memoryInMemory(w *worker.Worker) (*inMemory[memorystate.State], error) {
+func memoryInMemory(w *worker.Worker) (topologymanager.HintProvider, error) {
 	chosen, err := memoryPolicy(w)
 	if err != nil {
 		return nil, err
 	}
 	state := memorystate.NewMemoryState(klog.Background())
-	provider := &inMemory[memorystate.State]{
-		policy: chosen,
-		state:  state,
-		active: w.Active.List,
-		held:   func() []holder { return holders(state.GetMemoryAssignments()) },
-		drop:   func(h holder) { chosen.RemoveContainer(klog.Background(), state, h.pod, h.container) },
-	}
-	return provider, chosen.Start(klog.Background(), state)
+	return startInMemory(w, chosen, state,
+		func() []holder { return holders(state.GetMemoryAssignments()) },
+		func(h holder) { chosen.RemoveContainer(klog.Background(), state, h.pod, h.container) })
 }
 
 func memoryPolicy(w *worker.Worker) (memorymanager.Policy, error) {
@@ -115,6 +105,11 @@ func memoryPolicy(w *worker.Worker) (memorymanager.Policy, error) {
 		reserved[int(entry.NUMA)][entry.Type] = uint64(entry.Bytes)
 	}
 	return memorymanager.NewPolicyStatic(klog.Background(), w.Machine, reserved, w.Topology)
+}
+
+func startInMemory[S any](w *worker.Worker, chosen policy[S], state S, held func() []holder, drop func(holder)) (topologymanager.HintProvider, error) {
+	provider := &inMemory[S]{policy: chosen, state: state, active: w.Active.List, held: held, drop: drop}
+	return provider, chosen.Start(klog.Background(), state)
 }
 
 // holders lists who holds something, whatever it is.
