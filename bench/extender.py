@@ -25,8 +25,9 @@ from pathlib import Path
 import httpx
 from tests.cluster import work
 from tests.cluster.fleet import FleetHost, HostPlan
+from tests.cluster.schedulers import stock, with_extender
 from tests.real.control_plane import ControlPlane, control_plane, free_ports
-from tests.real.kubernetes import MissingError
+from tests.real.kept import MissingError
 
 from numalign.adapters.kubernetes.api_server import STRATEGIC, ApiServer, Changed, Listed
 from numalign.wire.kubernetes import crd, nrt
@@ -39,23 +40,7 @@ WRITERS = 16
 SECONDS_MAX = 300.0
 QUIET_SECONDS = 2.0  # without a change to any host: the controllers have seen them all
 SHAPE = "2s:2n:8c:2t,mem=64Gi"  # 8 NUMA zones are in bench/scheduler; here the server is the limit
-CONFIG = """\
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-clientConnection: {kubeconfig: "{kubeconfig}", qps: 5000, burst: 5000}
-leaderElection: {leaderElect: false}
-profiles: [{schedulerName: default-scheduler}]
-"""
-EXTENDER = """\
-extenders:
-- urlPrefix: "http://127.0.0.1:%d/scheduler"
-  filterVerb: filter
-  prioritizeVerb: prioritize
-  bindVerb: bind
-  weight: 5
-  httpTimeout: 10s
-  nodeCacheCapable: true
-"""
+REQUESTS_PER_SECOND = 5000  # no limit of the scheduler's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +91,15 @@ def measured(name: str, level: str | None) -> Run:
         plane.kubectl("wait", "--for=condition=Established", f"crd/{crd.NAME}", "--timeout=20s")
         asyncio.run(_filled(plane))
         if level is None:
-            return Run(name, *asyncio.run(_timed(plane, CONFIG)))
+            return Run(name, *asyncio.run(_timed(plane, stock(REQUESTS_PER_SECOND))))
         (port,) = free_ports(1)
         process = _extender(plane, port, level)
         try:
             pids = {"extender": process.pid}
-            return Run(
-                name, *asyncio.run(_timed(plane, CONFIG + EXTENDER % port, pids)), _calls(port)
+            asking = with_extender(
+                f"http://127.0.0.1:{port}", requests_per_second=REQUESTS_PER_SECOND
             )
+            return Run(name, *asyncio.run(_timed(plane, asking, pids)), _calls(port))
         finally:
             process.terminate()
             process.wait(10)

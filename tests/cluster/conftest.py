@@ -9,7 +9,7 @@ import pytest
 import yaml
 from tests.packaging.manifests import MANIFESTS, NAMESPACE
 from tests.real.control_plane import ControlPlane, control_plane
-from tests.real.kubernetes import MissingError
+from tests.real.kept import MissingError
 
 from numalign.wire.kubernetes import crd
 
@@ -39,17 +39,17 @@ def rights(plane: ControlPlane, manifest: str) -> None:
     )
 
 
+def wait_until(is_true, seconds: float = 20.0, what: str = "", *, pause: float = 0.1):
+    """Waits until something is true, for a bounded time; what it found then."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = is_true()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"still not so after {seconds:g} s: {what or is_true}"
+        time.sleep(pause)
+
+
 @pytest.fixture
 def until():
-    """Waits until something is true, for a bounded time."""
-
-    def wait(is_true, seconds: float = 20.0, what: str = ""):
-        deadline = time.monotonic() + seconds
-        while True:
-            found = is_true()
-            if found:
-                return found
-            assert time.monotonic() < deadline, f"still not so after {seconds} s: {what or is_true}"
-            time.sleep(0.1)
-
-    return wait
+    return wait_until

@@ -15,21 +15,31 @@ import httpx
 from tests.real.control_plane import ControlPlane, free_ports
 
 READY_SECONDS_MAX = 60.0
-STOCK = """\
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-clientConnection: {kubeconfig: "{kubeconfig}", qps: 1000, burst: 1000}
-leaderElection: {leaderElect: false}
-profiles: [{schedulerName: default-scheduler}]
-"""
+REQUESTS_PER_SECOND = 1000
 
 
-def with_extender(address: str, verbs: tuple[str, ...] = ("filter", "prioritize", "bind")) -> str:
+def stock(requests_per_second: int = REQUESTS_PER_SECOND) -> str:
+    """The configuration of a stock scheduler; the control plane puts its kubeconfig in."""
+    rate = f"qps: {requests_per_second}, burst: {requests_per_second}"
+    return (
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        f'clientConnection: {{kubeconfig: "{{kubeconfig}}", {rate}}}\n'
+        "leaderElection: {leaderElect: false}\n"
+        "profiles: [{schedulerName: default-scheduler}]\n"
+    )
+
+
+def with_extender(
+    address: str,
+    verbs: tuple[str, ...] = ("filter", "prioritize", "bind"),
+    *,
+    requests_per_second: int = REQUESTS_PER_SECOND,
+) -> str:
     """The configuration of a stock scheduler that asks our extender."""
     listed = "\n".join(f"  {verb}Verb: {verb}" for verb in verbs)
     return (
-        f"{STOCK}extenders:\n- urlPrefix: {address}/scheduler\n{listed}\n  weight: 5\n"
-        "  httpTimeout: 10s\n  nodeCacheCapable: true\n"
+        f"{stock(requests_per_second)}extenders:\n- urlPrefix: {address}/scheduler\n{listed}\n"
+        "  weight: 5\n  httpTimeout: 10s\n  nodeCacheCapable: true\n"
     )
 
 

@@ -10,10 +10,8 @@ import sys
 
 import pytest
 from tests.cluster import work
-from tests.cluster.fleet import Fleet, HostPlan
-from tests.cluster.test_scheduler import clear
-
-from numalign.adapters.kubernetes.api_server import ApiServer
+from tests.cluster.fleet import HostPlan
+from tests.cluster.test_scheduler import fleet_on
 
 pytestmark = pytest.mark.e2e
 
@@ -22,20 +20,14 @@ pytestmark = pytest.mark.e2e
 async def four_pods(plane):
     """A host with four NUMA nodes of four CPUs, and on each a pod with three; a fifth waits."""
     plan = HostPlan("numa-4", "1s:4n:4c:1t,mem=8Gi", "single-numa-node")
-    async with ApiServer.connect(plane.kubeconfig) as api:
-        async with Fleet(api, [plan]) as fleet:
-            for number in range(4):
-                plane.apply(work.pod(f"p{number}", "numa-4"))
-            plane.apply(work.pod("waiting", schedulerName="nobody"))
-            while fleet.reasons[""] < 4:
-                await asyncio.sleep(0.1)
-            await fleet.settled()
-            try:
-                yield fleet
-            finally:
-                await asyncio.to_thread(clear, plane)
-                await fleet.settled()
-        await fleet.remove()
+    async with fleet_on(plane, [plan]) as fleet:
+        for number in range(4):
+            plane.apply(work.pod(f"p{number}", "numa-4"))
+        plane.apply(work.pod("waiting", schedulerName="nobody"))
+        while fleet.reasons[""] < 4:
+            await asyncio.sleep(0.1)
+        await fleet.settled()
+        yield fleet
 
 
 def called(plane, *arguments: str, stdin: str = "") -> tuple[int, str]:

@@ -13,13 +13,13 @@ import time
 from collections import Counter
 
 import pytest
-from tests.cluster.conftest import rights
+from tests.cluster.conftest import rights, wait_until
 from tests.cluster.processes import running
 from tests.cluster.real_worker import real_worker
-from tests.cluster.schedulers import STOCK, scheduler
+from tests.cluster.schedulers import scheduler, stock
 from tests.packaging.manifests import NAMESPACE
 from tests.real.control_plane import control_plane
-from tests.real.kubernetes import MissingError
+from tests.real.kept import MissingError
 from tests.twin.kubelet import HOST_NAME
 from tests.twin.sequences import GPU
 
@@ -97,13 +97,7 @@ def phases(plane) -> Counter[str]:
 
 
 def until(is_so, what: str, seconds: float = SECONDS_MAX):
-    deadline = time.monotonic() + seconds
-    while True:
-        found = is_so()
-        if found:
-            return found
-        assert time.monotonic() < deadline, f"still not so after {seconds:.0f} s: {what}"
-        time.sleep(1)
+    return wait_until(is_so, seconds, what, pause=1)
 
 
 @contextlib.contextmanager
@@ -208,7 +202,7 @@ def published_equals_state(plane, worker) -> None:
 def test_redeploy_cleans_up_after_the_stock_scheduler_and_ends_its_storm(tmp_path):
     everything_runs = Counter({"Running": 4, "Pending": 1})
     with cluster(tmp_path, SINGLE) as (plane, _):
-        plane.start_scheduler(STOCK)
+        plane.start_scheduler(stock())
         plane.apply(deployment("five", "default-scheduler"))
         began = time.monotonic()
         until(lambda: phases(plane)[REFUSED] >= STORM, "pods are refused")

@@ -9,6 +9,7 @@ import pytest
 from tests.differential import peer
 from tests.differential.comparing import compare
 from tests.differential.generator import FOCUSES, RESIZES, scenario
+from tests.real.kept import MissingError
 
 from numalign.core.settings import Version
 
@@ -23,7 +24,7 @@ def built(version: Version) -> Path:
     """The program that runs the kubelet's own code, or the end of the test."""
     try:
         return peer.build(version)
-    except peer.PeerMissingError as error:
+    except MissingError as error:
         pytest.skip(str(error))
 
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from tests.packaging.manifests import CHART, CRD_FILES, MANIFESTS, PARTS, rendered
 from tests.real.helm import template
-from tests.real.kubernetes import MissingError
+from tests.real.kept import MissingError
 
 from numalign import __version__
 from numalign.wire.kubernetes import crd

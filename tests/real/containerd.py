@@ -6,14 +6,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,13 +21,13 @@ from typing import Final
 
 import pytest
 from tests.real.images import busybox_image
+from tests.real.kept import MissingError, cache, fetch_output, kept
 from tests.sockets import make_short_directory
 
 SUITES: Final = ("sid", "trixie")
 BUSYBOX: Final = "localhost/busybox:1"
 PAUSE: Final = "localhost/pause:1"
 PROGRAMS: Final = ("containerd", "containerd-shim-runc-v2", "ctr", "runc")
-FETCH_SECONDS_MAX: Final = 300
 READY_SECONDS_MAX: Final = 20.0
 _KEYRING: Final = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # runc of newer suites needs a newer C library than this suite's hosts have; this one does it all.
@@ -40,10 +38,6 @@ _WITH_OWN_LIBRARIES: Final = """#!/bin/sh
 lib=${0%/*}/lib
 exec "$lib/ld-linux-x86-64.so.2" --library-path "$lib" "$lib/crun" "$@"
 """
-
-
-class UnavailableError(Exception):
-    """Why there can be no containerd here, in one line."""
 
 
 def asked_suites() -> list[str]:
@@ -57,27 +51,21 @@ def needed(fetch: Callable[[], Path]) -> Path:
         pytest.skip("a private containerd needs root")
     try:
         return fetch()
-    except UnavailableError as error:
+    except MissingError as error:
         pytest.skip(str(error))
 
 
 # Fetching.
 
 
-def cache() -> Path:
-    """Where fetched files are kept."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "numalign"
-
-
 def fetched(suite: str) -> Path:
     """A directory with the programs in ``bin`` and the images ``busybox.tar`` and ``pause.tar``."""
-    return _kept(f"containerd-{suite}", partial(_fetch, suite))
+    return kept(cache() / f"containerd-{suite}", partial(_fetch, suite))
 
 
 def network_plugins() -> Path:
     """A directory with CNI plugins."""
-    return _kept(f"cni-{_STABLE}", _fetch_network)
+    return kept(cache() / f"cni-{_STABLE}", _fetch_network)
 
 
 def crun() -> Path:
@@ -85,21 +73,7 @@ def crun() -> Path:
 
     It is written in C: an emulated CPU starts a container with it several times as fast.
     """
-    return _kept(f"crun-{_CRUN_SUITE}", _fetch_crun) / "crun"
-
-
-def _kept(name: str, fetch: Callable[[Path, Path], None]) -> Path:
-    """A directory in the cache, filled by ``fetch(scratch, ready)`` if it is not there yet."""
-    target = cache() / name
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with (target.parent / f".{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not target.exists():
-            with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-                ready = Path(scratch) / "ready"
-                fetch(Path(scratch), ready)
-                ready.rename(target)
-    return target
+    return kept(cache() / f"crun-{_CRUN_SUITE}", _fetch_crun) / "crun"
 
 
 def _fetch_network(scratch: Path, ready: Path) -> None:
@@ -138,11 +112,11 @@ def _program(unpacked: Path, name: str) -> Path:
 
 def _unpacked(scratch: Path, suite: str, *wanted: str) -> Path:
     if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
-        raise UnavailableError("containerd is fetched with apt-get and dpkg: not found here")
+        raise MissingError("containerd is fetched with apt-get and dpkg: not found here")
     unpacked = scratch / "unpacked"
     unpacked.mkdir()
     for package in _downloaded(scratch, suite, *wanted):
-        _called(["dpkg", "-x", str(package), str(unpacked)])
+        fetch_output("containerd", ["dpkg", "-x", str(package), str(unpacked)])
     return unpacked
 
 
@@ -161,9 +135,9 @@ def _downloaded(scratch: Path, suite: str, *wanted: str) -> list[Path]:
         f'Dir::Etc::preferencesparts "/dev/null";\nDir::State::lists "{apt}/lists";\n'
         f'Dir::Cache "{apt}/cache";\nAcquire::Languages "none";\nAPT::Sandbox::User "root";\n'
     )
-    env = {**os.environ, "APT_CONFIG": str(apt / "apt.conf")}
-    _called(["apt-get", "-qq", "update"], env=env)
-    _called(["apt-get", "-qq", "download", *wanted], env=env, cwd=packages)
+    env = {"APT_CONFIG": str(apt / "apt.conf")}
+    fetch_output("containerd", ["apt-get", "-qq", "update"], env=env)
+    fetch_output("containerd", ["apt-get", "-qq", "download", *wanted], env=env, folder=packages)
     return sorted(packages.glob("*.deb"))
 
 
@@ -177,25 +151,7 @@ def _mirror() -> str:
     for uri in found:
         if uri.rstrip("/").endswith("/debian"):
             return uri
-    raise UnavailableError("containerd is fetched from a Debian mirror: apt names none here")
-
-
-def _called(command: list[str], *, env: dict[str, str] | None = None, cwd: Path | None = None):
-    try:
-        done = subprocess.run(
-            command,
-            env=env,
-            cwd=cwd,
-            timeout=FETCH_SECONDS_MAX,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise UnavailableError(f"{command[0]}: no end after {FETCH_SECONDS_MAX} s") from error
-    if done.returncode:
-        why = " ".join(done.stderr.split())[-300:]
-        raise UnavailableError(f"containerd cannot be fetched: {' '.join(command[:3])}: {why}")
+    raise MissingError("containerd is fetched from a Debian mirror: apt names none here")
 
 
 # Running.

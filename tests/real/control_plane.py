@@ -23,7 +23,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.real.kubernetes import CONTROL_PLANE, MissingError, programs
+from tests.real.kept import MissingError
+from tests.real.kubernetes import CONTROL_PLANE, programs
 
 VERSION: Final = "1.36.4"
 READY_SECONDS_MAX: Final = 60.0

@@ -16,7 +16,6 @@ import fcntl
 import hashlib
 import json
 import lzma
-import os
 import re
 import shutil
 import socket
@@ -32,7 +31,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.paths import CHECKOUT
-from tests.real.kubernetes import MissingError, cache, say
+from tests.real.kept import MissingError, cache, fetch_output, say
 from tests.sockets import make_short_directory
 
 SHARE: Final = "/run/share"  # inside
@@ -42,7 +41,6 @@ BOOTS_MAX: Final = 3  # emulated kernels hang now and then
 HUNG_LOOK_SECONDS: Final = 5.0
 HUNG_SECONDS_MAX: Final = 60.0
 HUNG_LOOKS_MAX: Final = 4  # a busy host alone may make it stand still for a while
-FETCH_SECONDS_MAX: Final = 600
 _STALLED: Final = "detected stall"  # what the kernel says of a CPU that does not go on
 _MODULES: Final = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_console", "virtio_net")
 _ENGINE: Final = "qemu-system-x86_64"
@@ -372,15 +370,4 @@ def _archive(files: dict[str, bytes]) -> Iterator[bytes]:
 
 
 def _called(command: list[str], folder: Path) -> str:
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env={**os.environ, "LC_ALL": "C"},
-        timeout=FETCH_SECONDS_MAX,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise MissingError(f"{' '.join(command)}: {done.stderr.strip()[-300:]}: no NUMA guest")
-    return done.stdout
+    return fetch_output("the NUMA guest", command, folder=folder, env={"LC_ALL": "C"})

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.real.guest import SHARE, HungError
-from tests.real.kubernetes import say
+from tests.real.kept import say
 from tests.twin import agent, compare, predict, sequences
 from tests.twin.configurations import Configuration
 from tests.twin.kubelet import CONFIG

@@ -2,7 +2,7 @@
 
 import pytest
 from tests.real.guest import TOPOLOGIES, Guest
-from tests.real.kubernetes import MissingError
+from tests.real.kept import MissingError
 from tests.twin.suite import SECONDS_MAX
 
 pytestmark = pytest.mark.e2e_numa

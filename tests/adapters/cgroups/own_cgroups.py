@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 import uuid
 from collections.abc import Iterator
@@ -14,8 +15,16 @@ import pytest
 from numalign.adapters.cgroups import files as cgroup_files
 from numalign.adapters.cgroups.tree import CgroupTree
 from numalign.core.errors import PeerError
+from numalign.core.values.sets import CpuSet, NodeSet
 
 MOUNTINFO = Path("/proc/self/mountinfo")
+# Where this process may run: all CPUs, the first, the last, and the first NUMA node.
+HOST_CPUS = CpuSet.of(os.sched_getaffinity(0))
+FIRST = CpuSet(HOST_CPUS.mask & -HOST_CPUS.mask)
+LAST = CpuSet(1 << HOST_CPUS.mask.bit_length() - 1)
+NODE = NodeSet.parse(
+    re.search(r"Mems_allowed_list:\s*(\d+)", Path("/proc/self/status").read_text())[1]
+)
 
 
 @contextmanager

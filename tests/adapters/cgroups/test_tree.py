@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.adapters.cgroups.own_cgroups import real_tree
+from tests.adapters.cgroups.own_cgroups import FIRST, HOST_CPUS, LAST, NODE, real_tree
 
 from numalign.adapters.cgroups import files as cgroup_files
 from numalign.adapters.cgroups import tree as cgroups
@@ -23,12 +23,6 @@ from numalign.core.values.sets import CpuSet, NodeSet
 # Real processes, sockets and time: run by make e2e.
 pytestmark = [pytest.mark.e2e, pytest.mark.e2e_quick]
 
-HOST_CPUS = CpuSet.of(os.sched_getaffinity(0))
-FIRST = CpuSet(HOST_CPUS.mask & -HOST_CPUS.mask)
-LAST = CpuSet(1 << HOST_CPUS.mask.bit_length() - 1)
-NODE = NodeSet.parse(
-    re.search(r"Mems_allowed_list:\s*(\d+)", Path("/proc/self/status").read_text())[1]
-)
 POD = cgroups.pod_group(Qos.BURSTABLE, "1234")
 MAIN = cgroups.container_group(Qos.BURSTABLE, "1234", "main")
 SIDE = cgroups.container_group(Qos.BURSTABLE, "1234", "tasks")  # a name that v1 has as a file

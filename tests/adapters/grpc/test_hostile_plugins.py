@@ -15,6 +15,7 @@ from tests.adapters.grpc.plugin_peers import (
     RESOURCE,
     Limits,
     Plugin,
+    Stage,
     device,
     device_list,
     register,
@@ -39,6 +40,12 @@ async def _never(_: bytes) -> bytes:
     raise AssertionError
 
 
+async def _report_one(on: Stage, plugin: Plugin) -> None:
+    """The plugin is still connected: what it says of a device is heard."""
+    plugin.lists.put_nowait(device_list(device("g0")))
+    await on.heard.next(PluginReported)
+
+
 def test_calls_to_a_plugin_that_hangs_end_in_time_and_it_stays_connected() -> None:
     async def work() -> None:
         async with stage() as on:
@@ -52,8 +59,7 @@ def test_calls_to_a_plugin_that_hangs_end_in_time_and_it_stays_connected() -> No
                 await on.plugins.preferred(RESOURCE, ["g0"], [], 1)
             with pytest.raises(PeerError, match=DEADLINE):
                 await on.plugins.prestart(RESOURCE, ["g0"])
-            plugin.lists.put_nowait(device_list(device("g0")))
-            await on.heard.next(PluginReported)
+            await _report_one(on, plugin)
 
     run(work())
 
@@ -112,8 +118,7 @@ def test_the_same_list_again_is_no_news() -> None:
         async with stage() as on:
             plugin = Plugin()
             await on.add(plugin)
-            plugin.lists.put_nowait(device_list(device("g0")))
-            await on.heard.next(PluginReported)
+            await _report_one(on, plugin)
             for _ in range(3):
                 plugin.lists.put_nowait(device_list(device("g0")))
                 await asyncio.sleep(2 * LIMITS.list_pause_seconds)
@@ -148,8 +153,7 @@ def test_a_list_that_cannot_be_taken_ends_the_connection(message: bytes, reason:
         async with stage() as on:
             plugin = Plugin()
             await on.add(plugin)
-            plugin.lists.put_nowait(device_list(device("g0")))
-            await on.heard.next(PluginReported)
+            await _report_one(on, plugin)
             plugin.lists.put_nowait(message)
             gone = await on.heard.next(PluginGone)
             assert gone.reason.startswith(reason)
@@ -239,8 +243,7 @@ def test_an_allocation_that_nobody_could_carry_out_is_refused(answer: bytes, tex
             await on.add(plugin)
             with pytest.raises(PeerError, match=text):
                 await on.plugins.allocate(RESOURCE, ["g0"])
-            plugin.lists.put_nowait(device_list(device("g0")))
-            await on.heard.next(PluginReported)
+            await _report_one(on, plugin)
 
     run(work())
 

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.adapters.cgroups.own_cgroups import real_tree
+from tests.adapters.cgroups.own_cgroups import FIRST, HOST_CPUS, LAST, NODE, real_tree
 from tests.paths import SOURCES
 
 from numalign.adapters.cgroups.tree import CgroupTree, CpusetPlacement, container_group
@@ -39,13 +38,6 @@ from numalign.core.values.sets import CpuSet, NodeSet
 
 # Real processes, sockets and time: run by make e2e.
 pytestmark = [pytest.mark.e2e, pytest.mark.e2e_quick]
-
-HOST_CPUS = CpuSet.of(os.sched_getaffinity(0))
-FIRST = CpuSet(HOST_CPUS.mask & -HOST_CPUS.mask)
-LAST = CpuSet(1 << HOST_CPUS.mask.bit_length() - 1)
-NODE = NodeSet.parse(
-    re.search(r"Mems_allowed_list:\s*(\d+)", Path("/proc/self/status").read_text())[1]
-)
 
 
 async def ended(state: Path) -> None:

@@ -28,17 +28,29 @@ class Refusing(DecideOnly):
         return await super().repair_drift(pins)
 
 
-def test_a_refusal_while_repairing_is_a_problem_and_not_the_end(tmp_path):
-    configured = settings("best-effort", safe=True, memory=False)
+def begun(files, runtime, *, memory=True):
+    """An agent for a machine with one NUMA node, on an empty state."""
+    configured = settings("best-effort", safe=True, memory=memory)
     info = machine(nodes=1)
     built = hosts.build(configured, info)
     setup = AgentSetup(built, node_fit.allocatable(configured, info))
-    files = StateDirectory(tmp_path / "state")
+    agent = Agent(setup, synthetic_machine("1s:1n:4c:2t"), files, runtime, None, lambda: 0.0)
+    agent.begin(AgentState(hosts.cleaned(built, hosts.start(built))))
+    return agent
+
+
+def pod(uid, **limits):
+    limits = {"memory": "64Mi", **limits}
+    spec = {"containers": [{"name": "c", "resources": {"limits": limits}}]}
+    text = json.dumps({"kind": "Pod", "metadata": {"name": uid, "uid": uid}, "spec": spec})
+    return load_all(text.encode(), source="test")[0]
+
+
+def test_a_refusal_while_repairing_is_a_problem_and_not_the_end(tmp_path):
     runtime = Refusing(tmp_path)
 
     async def work():
-        agent = Agent(setup, synthetic_machine("1s:1n:4c:2t"), files, runtime, None, lambda: 0.0)
-        agent.begin(AgentState(hosts.start(built)))
+        agent = begun(StateDirectory(tmp_path / "state"), runtime, memory=False)
         await agent.handle(RepairDue())
         await asyncio.sleep(0)
         assert agent.health() == ["cpuset.cpus: EBUSY"]
@@ -59,30 +71,18 @@ def test_a_save_that_fails_half_way_is_made_good_by_the_next_one(tmp_path):
                 raise PeerError("no space")
             super().write(name, data)
 
-    configured = settings("best-effort", safe=True)
-    info = machine(nodes=1)
-    built = hosts.build(configured, info)
-    setup = AgentSetup(built, node_fit.allocatable(configured, info))
     files = Failing(tmp_path / "state")
     files.prepare()
 
-    def pod(uid):
-        limits = {"cpu": "2", "memory": "64Mi"}
-        spec = {"containers": [{"name": "c", "resources": {"limits": limits}}]}
-        text = json.dumps({"kind": "Pod", "metadata": {"name": uid, "uid": uid}, "spec": spec})
-        return load_all(text.encode(), source="test")[0]
-
     async def work():
-        runtime = DecideOnly(tmp_path)
-        agent = Agent(setup, synthetic_machine("1s:1n:4c:2t"), files, runtime, None, lambda: 0.0)
-        agent.begin(AgentState(hosts.cleaned(built, hosts.start(built))))
+        agent = begun(files, DecideOnly(tmp_path))
         loop = asyncio.create_task(agent.run())
-        assert (await agent.submit(pod("a"))).accepted
+        assert (await agent.submit(pod("a", cpu="2"))).accepted
         files.fails = True
-        answer = await agent.submit(pod("b"))
+        answer = await agent.submit(pod("b", cpu="2"))
         assert (answer.accepted, answer.reason) == (False, "StateNotSaved")
         files.fails = False
-        assert (await agent.submit(pod("c"))).accepted
+        assert (await agent.submit(pod("c", cpu="2"))).accepted
         loop.cancel()
 
     asyncio.run(work())
@@ -105,25 +105,14 @@ def test_effects_are_carried_out_in_the_order_that_step_gives(tmp_path):
             done.append("repair")
             return []
 
-    configured = settings("best-effort", safe=True)
-    info = machine(nodes=1)
-    built = hosts.build(configured, info)
-    setup = AgentSetup(built, node_fit.allocatable(configured, info))
     files = StateDirectory(tmp_path / "state")
     files.prepare()
 
-    def pod(uid, limits):
-        spec = {"containers": [{"name": "c", "resources": {"limits": limits}}]}
-        text = json.dumps({"kind": "Pod", "metadata": {"name": uid, "uid": uid}, "spec": spec})
-        return load_all(text.encode(), source="test")[0]
-
     async def work():
-        runtime = Recording(tmp_path)
-        agent = Agent(setup, synthetic_machine("1s:1n:4c:2t"), files, runtime, None, lambda: 0.0)
-        agent.begin(AgentState(hosts.cleaned(built, hosts.start(built))))
+        agent = begun(files, Recording(tmp_path))
         loop = asyncio.create_task(agent.run())
-        assert (await agent.submit(pod("shared", {"memory": "64Mi"}))).accepted
-        assert (await agent.submit(pod("own", {"cpu": "2", "memory": "64Mi"}))).accepted
+        assert (await agent.submit(pod("shared"))).accepted
+        assert (await agent.submit(pod("own", cpu="2"))).accepted
         await asyncio.sleep(0)
         await agent.handle(RepairDue())
         await asyncio.sleep(0)

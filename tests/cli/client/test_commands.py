@@ -239,13 +239,18 @@ def test_get_memory_and_devices_show_who_has_them(run, filled):
     assert [line[-1] for line in lines[1:]] == ["-", "-", "-"]
 
 
-def test_watching_shows_what_changes_and_ctrl_c_ends_it(host, filled, write):
-    with subprocess.Popen(
-        [*PYTHON, "get", "pods", "--watch"],
+def following(host, *arguments):
+    """A command that goes on, asking the agent of this host."""
+    return subprocess.Popen(
+        [*PYTHON, *arguments],
         stdout=subprocess.PIPE,
         text=True,
         env=environment(NUMALIGN_SOCKET=str(host.socket)),
-    ) as process:
+    )
+
+
+def test_watching_shows_what_changes_and_ctrl_c_ends_it(host, filled, write):
+    with following(host, "get", "pods", "--watch") as process:
         shown = [process.stdout.readline() for _ in range(4)]
         assert shown[0].startswith("NAMESPACE") and "web" in shown[1]
         uid = next(iter(host.agent.state.pods))
@@ -325,12 +330,7 @@ def test_logs_follows_until_the_container_has_ended(host, filled):
     uid = next(iter(host.agent.state.pods))
     path = host.agent.log_path(uid, "main")
     path.write_text("T stdout F one\n")
-    with subprocess.Popen(
-        [*PYTHON, "logs", "web", "-f"],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment(NUMALIGN_SOCKET=str(host.socket)),
-    ) as process:
+    with following(host, "logs", "web", "-f") as process:
         assert process.stdout.readline() == "one\n"
         with path.open("a") as file:
             file.write("T stdout F two\n")

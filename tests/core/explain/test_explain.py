@@ -72,21 +72,6 @@ def test_resources_of_different_width_can_never_agree_under_restricted():
     )
 
 
-def test_resources_on_different_nodes_are_named_with_them():
-    host = snapshot(
-        settings("single-numa-node"),
-        machine(),
-        pod("a", container("c", 7, "1Gi")),
-        plugins={GPU: gpus(0)},
-    )
-    found = why(host, pod("b", container("app", 2, "1Gi", gpu=1)))
-    assert found.step is Step.MERGE
-    assert found.resources == (GPU, "cpu")
-    assert "1 example.com/gpu, which could come from NUMA node 0" in found.sentence
-    assert "2 exclusive CPUs, which could come from NUMA node 1" in found.sentence
-    assert found.facts[-1] == "Without any other pod the host would admit it."
-
-
 def test_three_resources_that_only_together_conflict_are_all_named():
     plugins = {GPU: gpus(0, 1), "example.com/nic": gpus(1, 2), "example.com/fpga": gpus(0, 2)}
     host = snapshot(settings("single-numa-node"), machine(3, memory=16 * GI), plugins=plugins)

@@ -3,6 +3,8 @@
 from tests.core.hosts import container, machine, pod, settings
 from tests.core.snapshots import gpus, snapshot, why
 
+from numalign.core.explain.explain import Step
+
 GPU = "example.com/gpu"
 
 
@@ -22,9 +24,11 @@ def test_two_resources_on_different_nodes_are_both_named():
         plugins={GPU: gpus(0)},
     )
     found = why(host, pod("p", container("c", 2, "1Gi", gpu=1)))
+    assert found.step is Step.MERGE
     assert found.resources == (GPU, "cpu")
     assert "1 example.com/gpu, which could come from NUMA node 0" in found.sentence
     assert "2 exclusive CPUs, which could come from NUMA node 1" in found.sentence
+    assert found.facts[-1] == "Without any other pod the host would admit it."
 
 
 def test_what_is_missing_on_the_whole_host_is_told_with_the_sick_devices():

@@ -12,6 +12,7 @@ from numalign.core.machine.blueprint import (
     with_distances,
     with_memory_nodes,
 )
+from numalign.core.machine.machine import validate
 
 PLAN = Blueprint("m", sockets=2, cores_per_socket=2, threads_per_core=2)
 
@@ -25,8 +26,10 @@ PLAN = Blueprint("m", sockets=2, cores_per_socket=2, threads_per_core=2)
     ],
 )
 def test_cpus_are_numbered_as_the_firmware_lists_them(numbering, cpus):
-    machine = build(replace(PLAN, numbering=numbering))
+    machine = validate(build(replace(PLAN, numbering=numbering)))
     assert str(machine.nodes[0].cpus) == cpus
+    assert str(machine.sockets[0]) == cpus
+    assert str(machine.online) == "0-7"
 
 
 def test_one_cache_may_serve_several_nodes():

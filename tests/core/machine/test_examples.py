@@ -2,7 +2,6 @@
 
 import pytest
 
-from numalign.core.machine.blueprint import Blueprint, Numbering, build
 from numalign.core.machine.examples.catalogue import EXAMPLES
 from numalign.core.machine.machine import DeviceKind, validate
 from numalign.core.machine.nesting import nest
@@ -130,18 +129,3 @@ def test_virtual_functions_hang_on_the_node_of_their_card():
     virtual = [d for d in machine.devices if d.virtual_function]
     assert len(virtual) == 8
     assert {(d.kind, d.node) for d in virtual} == {(DeviceKind.NIC, 0)}
-
-
-@pytest.mark.parametrize(
-    ("numbering", "first_socket"),
-    [
-        (Numbering.BLOCKS, "0-1,4-5"),
-        (Numbering.ROUND_ROBIN, "0,2,4,6"),
-        (Numbering.ADJACENT, "0-3"),
-    ],
-)
-def test_numbering_follows_the_firmware(numbering, first_socket):
-    plan = Blueprint("m", 2, cores_per_socket=2, threads_per_core=2, numbering=numbering)
-    machine = validate(build(plan))
-    assert str(machine.sockets[0]) == first_socket
-    assert str(machine.online) == "0-7"

@@ -8,6 +8,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.wire.checkpoints.reading import (
+    check_loaded_or_refused,
+    check_recorded,
+    refusal_of,
+)
 from tests.wire.checkpoints.states import CPU_STATES, SETTINGS, damage
 from tests.wire.vectors import lines
 
@@ -29,31 +34,15 @@ TWO_PODS = CpuState(
 )
 
 
-def refusal(text: str, settings: Settings) -> str:
-    """What the kubelet says between the opening and the closing words of its refusal."""
-    with pytest.raises(CorruptCheckpointError) as caught:
-        cpu_checkpoint.decode(text.encode(), settings, path="/x/cpu_manager_state")
-    start, end = (
-        "could not restore state from checkpoint: ",
-        ", please drain this node and delete the CPU manager checkpoint file "
-        '"/x/cpu_manager_state" before restarting Kubelet',
-    )
-    message = str(caught.value)
-    assert message.startswith(start)
-    assert message.endswith(end)
-    return message[len(start) : -len(end)]
+def refusal(text: str, config: Settings) -> str:
+    return refusal_of(cpu_checkpoint, "CPU", text, config)
 
 
 @pytest.mark.parametrize(
     ("name", "count"), [("unit/checkpoint_cpu", 480), ("1.37/checkpoint_cpu_v4", 325)]
 )
 def test_agrees_with_every_recorded_file_in_both_directions(name: str, count: int) -> None:
-    found = [
-        (number, checkpoints.checkpoint_cpu(line))
-        for number, line in enumerate(lines(name), start=1)
-    ]
-    assert [pair for pair in found if pair[1]] == []
-    assert len(found) == count
+    check_recorded(name, checkpoints.checkpoint_cpu, count)
 
 
 @pytest.mark.parametrize(
@@ -111,13 +100,7 @@ def test_a_damaged_file_is_loaded_or_refused_but_nothing_else(
     data: st.DataObject, state: CpuState, writer: Settings, reader: Settings
 ) -> None:
     file = data.draw(damage(cpu_checkpoint.encode(state, writer)))
-    try:
-        found = cpu_checkpoint.decode(file, reader)
-    except CorruptCheckpointError as exc:
-        assert "please drain this node" in str(exc)
-    else:
-        again = cpu_checkpoint.encode(found, reader)
-        assert cpu_checkpoint.decode(again, reader) == found
+    check_loaded_or_refused(cpu_checkpoint, file, reader)
 
 
 @given(CPU_STATES, st.integers(0, 10**6), st.integers(0, 7))

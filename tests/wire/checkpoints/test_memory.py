@@ -8,11 +8,14 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.wire.checkpoints.reading import (
+    check_loaded_or_refused,
+    check_recorded,
+    refusal_of,
+)
 from tests.wire.checkpoints.states import MEMORY_STATES, SETTINGS, damage
-from tests.wire.vectors import lines
 
 from numalign.conformance import checkpoints
-from numalign.core.errors import CorruptCheckpointError
 from numalign.core.kubelet.state import Block, MemoryState, MemoryTable, NodeMemory
 from numalign.core.settings import Settings, Version
 from numalign.wire.checkpoints import memory as memory_checkpoint
@@ -29,30 +32,14 @@ ONE_BLOCK = MemoryState(
 
 
 def refusal(text: str, config: Settings) -> str:
-    """What the kubelet says between the opening and the closing words of its refusal."""
-    with pytest.raises(CorruptCheckpointError) as caught:
-        memory_checkpoint.decode(text.encode(), config, path="/x/memory_manager_state")
-    start, end = (
-        "could not restore state from checkpoint: ",
-        ", please drain this node and delete the memory manager checkpoint file "
-        '"/x/memory_manager_state" before restarting Kubelet',
-    )
-    message = str(caught.value)
-    assert message.startswith(start)
-    assert message.endswith(end)
-    return message[len(start) : -len(end)]
+    return refusal_of(memory_checkpoint, "memory", text, config)
 
 
 @pytest.mark.parametrize(
     ("name", "count"), [("unit/checkpoint_memory", 400), ("1.37/checkpoint_memory_v3", 324)]
 )
 def test_agrees_with_every_recorded_file_in_both_directions(name: str, count: int) -> None:
-    found = [
-        (number, checkpoints.checkpoint_memory(line))
-        for number, line in enumerate(lines(name), start=1)
-    ]
-    assert [pair for pair in found if pair[1]] == []
-    assert len(found) == count
+    check_recorded(name, checkpoints.checkpoint_memory, count)
 
 
 def test_writes_the_examples_of_the_formats() -> None:
@@ -94,13 +81,7 @@ def test_a_damaged_file_is_loaded_or_refused_but_nothing_else(
     data: st.DataObject, state: MemoryState, writer: Settings, reader: Settings
 ) -> None:
     file = data.draw(damage(memory_checkpoint.encode(state, writer)))
-    try:
-        found = memory_checkpoint.decode(file, reader)
-    except CorruptCheckpointError as exc:
-        assert "please drain this node" in str(exc)
-    else:
-        again = memory_checkpoint.encode(found, reader)
-        assert memory_checkpoint.decode(again, reader) == found
+    check_loaded_or_refused(memory_checkpoint, file, reader)
 
 
 def test_the_checksum_name_of_version_1_is_accepted_only_by_1_36_without_the_gate() -> None:

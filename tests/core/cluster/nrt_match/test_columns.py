@@ -18,6 +18,7 @@ NAMES = ["cpu", "memory", "vendor.com/gpu", "hugepages-2Mi", "ephemeral-storage"
 ONE = 10**9
 ODD = [1, ONE // 2, ONE // 2 + 1, 10**26, 5 * ONE + 3, 2**62, 3 * ONE // 2, -ONE]
 HOSTS = 30
+NAMES_OF_HOSTS = [f"h{number}" for number in range(HOSTS)]
 
 
 def amounts(rng, most, *, is_odd):
@@ -57,6 +58,13 @@ def a_host(rng, name):
     )
 
 
+def some_hosts(rng):
+    columns, known = Columns(), {name: a_host(rng, name) for name in NAMES_OF_HOSTS}
+    for record in known.values():
+        columns.put(record)
+    return columns, known
+
+
 def a_need(rng):
     is_odd = rng.random() < 0.1
     kinds = [Why.CONTAINER] * 3 + [Why.INIT_CONTAINER, Why.SIDECAR]
@@ -82,10 +90,7 @@ def check(columns, known, need, strategy, weights, found):
 @pytest.mark.parametrize("seed", range(20))
 def test_all_hosts_at_once_is_as_one_by_one(strategy, seed):
     rng = Random(seed)
-    columns, known = Columns(), {}
-    for number in range(HOSTS):
-        known[f"h{number}"] = a_host(rng, f"h{number}")
-        columns.put(known[f"h{number}"])
+    columns, known = some_hosts(rng)
     for _ in range(4):
         need = a_need(rng)
         weights = {name: rng.randrange(-3, 7) for name in rng.sample(NAMES, rng.randrange(4))}
@@ -100,10 +105,7 @@ def test_all_hosts_at_once_is_as_one_by_one(strategy, seed):
 @pytest.mark.parametrize("weight", [1, 327, 328, 655, 656, 65_535, 2**30 - 1, 2**30])
 def test_sums_of_weighted_scores_are_exact_however_large_the_weights_are(strategy, weight):
     rng = Random(weight)
-    columns, known = Columns(), {}
-    for number in range(HOSTS):
-        known[f"h{number}"] = a_host(rng, f"h{number}")
-        columns.put(known[f"h{number}"])
+    columns, known = some_hosts(rng)
     weights = {"cpu": weight, "memory": max(1, weight // 2), "vendor.com/gpu": weight}
     for _ in range(20):
         need = a_need(rng)

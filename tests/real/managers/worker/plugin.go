@@ -1,4 +1,4 @@
-package main
+package worker
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 
 // localPlugin is a device plugin in this process. The device manager takes it through the same exported
 // call that its registration server uses, and asks it the same questions, but no time is spent on a
-// socket: we compare decisions, not message passing.
+// socket: decisions are compared and measured, not message passing.
 type localPlugin struct {
 	pluginapi.DevicePluginClient // the calls that admission never makes
 	resource                     string

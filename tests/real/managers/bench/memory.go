@@ -1,10 +1,11 @@
+//go:build !k137
+
 package main
 
 import (
 	"fmt"
 	"sync"
 
-	cadvisor "github.com/google/cadvisor/info/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
@@ -14,6 +15,8 @@ import (
 	memorystate "k8s.io/kubernetes/pkg/kubelet/cm/memorymanager/state"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 	"k8s.io/utils/cpuset"
+
+	"numalign/tests/real/managers/worker"
 )
 
 // The real managers always write state files. Their policies and their memory-only states are exported,
@@ -42,75 +45,71 @@ type inMemory[S any] struct {
 // holder is a container that resources are assigned to.
 type holder struct{ pod, container string }
 
-func (n *node) startInMemory(kubelet settings, machine *cadvisor.MachineInfo) error {
-	cpus, err := n.cpusInMemory(kubelet, machine)
-	if err != nil {
-		return fmt.Errorf("CPU policy: %w", err)
+// policiesInMemory provides the CPU and memory policies without their managers, and so without state files.
+func policiesInMemory(w *worker.Worker, reserved cpuset.CPUSet) (cpus, memory topologymanager.HintProvider, err error) {
+	if cpus, err = cpusInMemory(w, reserved); err != nil {
+		return nil, nil, fmt.Errorf("CPU policy: %w", err)
 	}
-	memory, err := n.memoryInMemory(kubelet, machine)
-	if err != nil {
-		return fmt.Errorf("memory policy: %w", err)
+	if memory, err = memoryInMemory(w); err != nil {
+		return nil, nil, fmt.Errorf("memory policy: %w", err)
 	}
-	n.cpus, n.memory = cpus, memory
-	return nil
+	return cpus, memory, nil
 }
 
-func (n *node) cpusInMemory(kubelet settings, machine *cadvisor.MachineInfo) (*inMemory[cpustate.State], error) {
-	chosen, err := cpuPolicy(kubelet, machine, n.topology)
+func cpusInMemory(w *worker.Worker, reserved cpuset.CPUSet) (topologymanager.HintProvider, error) {
+	chosen, err := cpuPolicy(w, reserved)
 	if err != nil {
 		return nil, err
 	}
 	state := cpustate.NewMemoryState(klog.Background())
-	provider := &inMemory[cpustate.State]{
-		policy: chosen,
-		state:  state,
-		active: n.active.list,
-		held:   func() []holder { return holders(state.GetCPUAssignments()) },
-		drop:   func(h holder) { _ = chosen.RemoveContainer(klog.Background(), state, h.pod, h.container) },
-	}
-	return provider, chosen.Start(klog.Background(), state)
+	return startInMemory(w, chosen, state,
+		func() []holder { return holders(state.GetCPUAssignments()) },
+		func(h holder) { _ = chosen.RemoveContainer(klog.Background(), state, h.pod, h.container) })
 }
 
-func cpuPolicy(kubelet settings, machine *cadvisor.MachineInfo, affinity topologymanager.Store) (cpumanager.Policy, error) {
+func cpuPolicy(w *worker.Worker, reserved cpuset.CPUSet) (cpumanager.Policy, error) {
+	kubelet := w.In.Kubelet
 	if kubelet.CPUManagerPolicy != string(cpumanager.PolicyStatic) {
 		return cpumanager.NewNonePolicy(kubelet.CPUManagerOptions)
 	}
-	topology, err := cputopology.Discover(klog.Background(), machine)
+	topology, err := cputopology.Discover(klog.Background(), w.Machine)
 	if err != nil {
 		return nil, err
 	}
-	reserved := int(kubelet.ReservedCPUQuantity.Value()) // rounded up
-	return cpumanager.NewStaticPolicy(klog.Background(), topology, reserved, cpuset.New(), affinity, kubelet.CPUManagerOptions)
+	reservation := kubelet.Reservation(reserved)
+	count := reservation.Cpu().Value() // rounded up
+	return cpumanager.NewStaticPolicy(klog.Background(), topology, int(count), reserved, w.Topology, kubelet.CPUManagerOptions)
 }
 
-func (n *node) memoryInMemory(kubelet settings, machine *cadvisor.MachineInfo) (*inMemory[memorystate.State], error) {
-	chosen, err := memoryPolicy(kubelet, machine, n.topology)
+func memoryInMemory(w *worker.Worker) (topologymanager.HintProvider, error) {
+	chosen, err := memoryPolicy(w)
 	if err != nil {
 		return nil, err
 	}
 	state := memorystate.NewMemoryState(klog.Background())
-	provider := &inMemory[memorystate.State]{
-		policy: chosen,
-		state:  state,
-		active: n.active.list,
-		held:   func() []holder { return holders(state.GetMemoryAssignments()) },
-		drop:   func(h holder) { chosen.RemoveContainer(klog.Background(), state, h.pod, h.container) },
-	}
-	return provider, chosen.Start(klog.Background(), state)
+	return startInMemory(w, chosen, state,
+		func() []holder { return holders(state.GetMemoryAssignments()) },
+		func(h holder) { chosen.RemoveContainer(klog.Background(), state, h.pod, h.container) })
 }
 
-func memoryPolicy(kubelet settings, machine *cadvisor.MachineInfo, affinity topologymanager.Store) (memorymanager.Policy, error) {
+func memoryPolicy(w *worker.Worker) (memorymanager.Policy, error) {
+	kubelet := w.In.Kubelet
 	if kubelet.MemoryManagerPolicy != string(memorymanager.PolicyTypeStatic) {
 		return memorymanager.NewPolicyNone(klog.Background()), nil
 	}
 	reserved := map[int]map[v1.ResourceName]uint64{}
-	for _, node := range machine.Topology {
+	for _, node := range w.Machine.Topology {
 		reserved[node.Id] = map[v1.ResourceName]uint64{}
 	}
 	for _, entry := range kubelet.ReservedMemory {
 		reserved[int(entry.NUMA)][entry.Type] = uint64(entry.Bytes)
 	}
-	return memorymanager.NewPolicyStatic(klog.Background(), machine, reserved, affinity)
+	return memorymanager.NewPolicyStatic(klog.Background(), w.Machine, reserved, w.Topology)
+}
+
+func startInMemory[S any](w *worker.Worker, chosen policy[S], state S, held func() []holder, drop func(holder)) (topologymanager.HintProvider, error) {
+	provider := &inMemory[S]{policy: chosen, state: state, active: w.Active.List, held: held, drop: drop}
+	return provider, chosen.Start(klog.Background(), state)
 }
 
 // holders lists who holds something, whatever it is.

@@ -1,3 +1,5 @@
+//go:build !k137
+
 package main
 
 import (
@@ -6,6 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"numalign/tests/real/managers/worker"
 )
 
 const (
@@ -29,7 +33,7 @@ type row struct {
 	ElapsedNS int64   `json:"elapsed_ns,omitempty"`
 }
 
-func measure(kind string, in input, opts options) (row, error) {
+func measure(kind string, in worker.Scenario, opts options) (row, error) {
 	if kind == kindFill {
 		return measureFill(in, opts)
 	}
@@ -37,32 +41,32 @@ func measure(kind string, in input, opts options) (row, error) {
 }
 
 // measureAdmit runs all steps but the last, then admits and removes the last pod again and again, each time with a new uid.
-func measureAdmit(in input, opts options) (row, error) {
-	pods, err := in.pods()
+func measureAdmit(in worker.Scenario, opts options) (row, error) {
+	pods, err := podsOf(in)
 	if err != nil {
 		return row{}, err
 	}
-	worker, err := startNode(in, opts.mode)
+	host, err := start(in, opts.mode, 0)
 	if err != nil {
 		return row{}, err
 	}
 	last := len(pods) - 1
-	worker.admitAll(pods[:last])
+	host.admitAll(pods[:last])
 	measured := row{Mode: opts.mode, Kind: kindAdmit}
 	admitted := true
 	for began, i := time.Now(), 0; i == 0 || i < opts.count && time.Since(began).Seconds() < opts.seconds; i++ {
 		pod := renewed(pods[last], i)
 		start := time.Now()
-		answer := worker.admit(pod)
+		answer := host.admit(pod)
 		middle := time.Now()
-		worker.remove(pod)
+		host.Drop(pod)
 		end := time.Now()
 		measured.AdmitNS = append(measured.AdmitNS, middle.Sub(start).Nanoseconds())
 		measured.RemoveNS = append(measured.RemoveNS, end.Sub(middle).Nanoseconds())
 		admitted = admitted && answer
 	}
 	measured.Admitted = admitted
-	return measured, worker.stop()
+	return measured, host.Stop()
 }
 
 func renewed(pod *v1.Pod, number int) *v1.Pod {
@@ -72,21 +76,21 @@ func renewed(pod *v1.Pod, number int) *v1.Pod {
 }
 
 // measureFill admits all pods on fresh managers, from the first to the last, a few times.
-func measureFill(in input, opts options) (row, error) {
-	pods, err := in.pods()
+func measureFill(in worker.Scenario, opts options) (row, error) {
+	pods, err := podsOf(in)
 	if err != nil {
 		return row{}, err
 	}
 	measured := row{Mode: opts.mode, Kind: kindFill}
-	for range fills {
-		worker, err := startNode(in, opts.mode)
+	for number := range fills {
+		host, err := start(in, opts.mode, number)
 		if err != nil {
 			return row{}, err
 		}
 		start := time.Now()
-		measured.Admitted = worker.admitAll(pods)
+		measured.Admitted = host.admitAll(pods)
 		measured.TotalNS = append(measured.TotalNS, time.Since(start).Nanoseconds())
-		if err := worker.stop(); err != nil {
+		if err := host.Stop(); err != nil {
 			return row{}, err
 		}
 	}

@@ -1,5 +1,5 @@
 // The staging modules are required as v0.0.0 by k8s.io/kubernetes; each is published under the same minor and patch.
-module numalign/tests/differential/kubelet
+module numalign/tests/real/managers
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-package main
+package worker
 
 import (
 	"bytes"
@@ -14,18 +14,18 @@ import (
 	"k8s.io/utils/cpuset"
 )
 
-// scenario is one line of the input. A field that is not listed here is an error: what we would not
-// pass on to the kubelet's code must not look compared.
-type scenario struct {
+// Scenario is one input. A field that is not listed here is an error: what we would not pass on to the
+// kubelet's code must not look compared, or measured.
+type Scenario struct {
 	ID      string `json:"id"`
 	Machine struct {
 		Shape     string     `json:"shape"`
 		NUMANodes []numaNode `json:"numa_nodes"`
 	} `json:"machine"`
-	Kubelet              settings            `json:"kubelet"`
-	Devices              map[string][]device `json:"devices"`
+	Kubelet              Settings            `json:"kubelet"`
+	Devices              map[string][]Device `json:"devices"`
 	PreferringAllocation []string            `json:"devices_preferred_allocation"`
-	Steps                []step              `json:"steps"`
+	Steps                []Step              `json:"steps"`
 }
 
 type numaNode struct {
@@ -41,7 +41,8 @@ type numaNode struct {
 	} `json:"cpus"`
 }
 
-type settings struct {
+// Settings are those of the kubelet, in the words of the reference vectors.
+type Settings struct {
 	TopologyManagerPolicy  string             `json:"topology_manager_policy"`
 	TopologyManagerScope   string             `json:"topology_manager_scope"`
 	TopologyManagerOptions map[string]string  `json:"topology_manager_policy_options"`
@@ -50,7 +51,7 @@ type settings struct {
 	ReservedCPUs           string             `json:"reserved_cpus"`
 	ReservedCPUQuantity    *resource.Quantity `json:"reserved_cpu_quantity"`
 	MemoryManagerPolicy    string             `json:"memory_manager_policy"`
-	Reservation            v1.ResourceList    `json:"node_allocatable_reservation"`
+	NodeReservation        v1.ResourceList    `json:"node_allocatable_reservation"`
 	FeatureGates           map[string]bool    `json:"feature_gates"`
 	ReservedMemory         []struct {
 		NUMA  int32           `json:"numa"`
@@ -59,29 +60,32 @@ type settings struct {
 	} `json:"reserved_memory"`
 }
 
-type device struct {
+// Device is one device of a plugin.
+type Device struct {
 	ID      string  `json:"id"`
 	NUMA    []int64 `json:"numa"`
 	Healthy *bool   `json:"healthy"`
 }
 
-// step does one thing: exactly one of its fields is given.
-type step struct {
-	Admit        *podInput     `json:"admit"`
-	Resize       *podInput     `json:"resize"`
+// Step does one thing: exactly one of its fields is given.
+type Step struct {
+	Admit        *PodInput     `json:"admit"`
+	Resize       *PodInput     `json:"resize"`
 	Remove       *types.UID    `json:"remove"`
 	Start        *types.UID    `json:"start"`
 	Restart      bool          `json:"restart"`
-	DeviceHealth *healthChange `json:"device_health"`
+	DeviceHealth *HealthChange `json:"device_health"`
 }
 
-type healthChange struct {
+// HealthChange is what a plugin says of one of its devices.
+type HealthChange struct {
 	Resource string `json:"resource"`
 	ID       string `json:"id"`
 	Healthy  bool   `json:"healthy"`
 }
 
-type podInput struct {
+// PodInput is a pod as far as its placement goes.
+type PodInput struct {
 	UID            types.UID        `json:"uid"`
 	Name           string           `json:"name"`
 	Namespace      string           `json:"namespace"`
@@ -98,15 +102,16 @@ type containerInput struct {
 	RestartPolicy *v1.ContainerRestartPolicy `json:"restart_policy"`
 }
 
-func parseScenario(text []byte) (scenario, error) {
-	var found scenario
+// ParseScenario reads one JSON object.
+func ParseScenario(text []byte) (Scenario, error) {
+	var found Scenario
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	return found, decoder.Decode(&found)
 }
 
-// pod gives the pod as the API server would have completed it.
-func (p podInput) pod() *v1.Pod {
+// Pod gives the pod as the API server would have completed it.
+func (p PodInput) Pod() *v1.Pod {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: p.UID, Name: p.Name, Namespace: p.Namespace}}
 	pod.Spec.InitContainers = containers(p.InitContainers)
 	pod.Spec.Containers = containers(p.Containers)
@@ -130,17 +135,19 @@ func containers(inputs []containerInput) []v1.Container {
 }
 
 // machine describes the hardware in the words of cAdvisor, from which the managers learn it.
-func (s scenario) machine() (*machineInfo, error) {
+func (s Scenario) machine() (*machineInfo, error) {
 	info := &machineInfo{}
 	sockets := map[int]bool{}
 	for _, from := range s.Machine.NUMANodes {
-		to := machineNode{Id: from.ID, Memory: from.MemoryBytes, Distances: from.Distances}
+		to := appended(&info.Topology)
+		to.Id, to.Memory, to.Distances = from.ID, from.MemoryBytes, from.Distances
 		for size, count := range from.HugePages {
 			bytes, err := resource.ParseQuantity(size)
 			if err != nil {
 				return nil, err
 			}
-			to.HugePages = append(to.HugePages, hugePagesInfo{PageSize: uint64(bytes.Value()) / 1024, NumPages: count})
+			pages := appended(&to.HugePages)
+			pages.PageSize, pages.NumPages = uint64(bytes.Value())/1024, count
 		}
 		place := map[[2]int]int{}
 		for _, cpu := range from.CPUs {
@@ -148,11 +155,12 @@ func (s scenario) machine() (*machineInfo, error) {
 			key := [2]int{cpu.Socket, cpu.Core}
 			if _, known := place[key]; !known {
 				place[key] = len(to.Cores)
-				core := machineCore{Id: cpu.Core, SocketID: cpu.Socket}
+				core := appended(&to.Cores)
+				core.Id, core.SocketID = cpu.Core, cpu.Socket
 				if cpu.Uncore != nil {
-					core.UncoreCaches = []machineCache{{Id: *cpu.Uncore, Level: 3}}
+					cache := appended(&core.UncoreCaches)
+					cache.Id, cache.Level = *cpu.Uncore, 3
 				}
-				to.Cores = append(to.Cores, core)
 			}
 			core := &to.Cores[place[key]]
 			core.Threads = append(core.Threads, cpu.ID)
@@ -160,17 +168,23 @@ func (s scenario) machine() (*machineInfo, error) {
 		info.NumCores += len(from.CPUs)
 		info.NumPhysicalCores += len(to.Cores)
 		info.MemoryCapacity += from.MemoryBytes
-		info.Topology = append(info.Topology, to)
 	}
 	info.NumSockets = len(sockets)
 	return info, nil
 }
 
-// reservation is the node-allocatable reservation: the reserved CPUs and all reserved memory, unless
+// appended gives a new last element of the list. It needs no name for the type, which Kubernetes 1.36 and
+// 1.37 take from different packages.
+func appended[T any](list *[]T) *T {
+	*list = append(*list, *new(T))
+	return &(*list)[len(*list)-1]
+}
+
+// Reservation is the node-allocatable reservation: the reserved CPUs and all reserved memory, unless
 // the scenario says otherwise.
-func (s settings) reservation(reserved cpuset.CPUSet) v1.ResourceList {
-	if s.Reservation != nil {
-		return s.Reservation
+func (s Settings) Reservation(reserved cpuset.CPUSet) v1.ResourceList {
+	if s.NodeReservation != nil {
+		return s.NodeReservation
 	}
 	total := v1.ResourceList{}
 	if reserved.Size() > 0 {
@@ -189,7 +203,7 @@ func (s settings) reservation(reserved cpuset.CPUSet) v1.ResourceList {
 	return total
 }
 
-func (s settings) memoryReservations() []kubeletconfig.MemoryReservation {
+func (s Settings) memoryReservations() []kubeletconfig.MemoryReservation {
 	var reserved []kubeletconfig.MemoryReservation
 	for _, entry := range s.ReservedMemory {
 		amount := *resource.NewQuantity(entry.Bytes, resource.BinarySI)
@@ -202,7 +216,7 @@ func (s settings) memoryReservations() []kubeletconfig.MemoryReservation {
 }
 
 // pluginDevices describes the devices as their plugin would; no NUMA node means that it says nothing of them.
-func pluginDevices(devices []device) []*pluginapi.Device {
+func pluginDevices(devices []Device) []*pluginapi.Device {
 	described := make([]*pluginapi.Device, 0, len(devices))
 	for _, one := range devices {
 		told := &pluginapi.Device{ID: one.ID, Health: pluginapi.Healthy}

@@ -14,6 +14,8 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/memorymanager/state"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	"k8s.io/utils/cpuset"
+
+	"numalign/tests/real/managers/worker"
 )
 
 // event is one line that a run writes: how the managers started, what a step did, or what was left at the end.
@@ -31,21 +33,25 @@ type startOutcome struct {
 	Shared   string `json:"initial_shared_cpus"`
 }
 
+// host is a worker that tells what it does.
+type host struct{ *worker.Worker }
+
 // play runs the whole scenario once on fresh managers and tells each event as soon as it is known.
-func play(in scenario, run int, tell func(event) error) error {
-	n, err := newNode(in, fmt.Sprintf("/state-%d", run))
-	if refused := new(phaseError); errors.As(err, &refused) {
-		return tell(event{Run: run, Start: &startOutcome{Phase: refused.phase, Error: refused.err.Error()}})
+func play(in worker.Scenario, run int, tell func(event) error) error {
+	made, err := worker.New(in, fmt.Sprintf("/state-%d", run), worker.Managers)
+	if refused := new(worker.PhaseError); errors.As(err, &refused) {
+		return tell(event{Run: run, Start: &startOutcome{Phase: refused.Phase, Error: refused.Err.Error()}})
 	}
 	if err != nil {
 		return err
 	}
-	begun := &startOutcome{Reserved: n.reserved().String(), Shared: n.cpus.State().GetDefaultCPUSet().String()}
+	h := host{made}
+	begun := &startOutcome{Reserved: h.reserved().String(), Shared: h.CPUs.State().GetDefaultCPUSet().String()}
 	if err := tell(event{Run: run, Start: begun}); err != nil {
 		return err
 	}
 	for _, one := range in.Steps {
-		told, goesOn, err := n.do(one)
+		told, goesOn, err := h.do(one)
 		if err != nil {
 			return err
 		}
@@ -56,55 +62,55 @@ func play(in scenario, run int, tell func(event) error) error {
 			break
 		}
 	}
-	files, err := n.files()
+	files, err := h.files()
 	if err != nil {
 		return err
 	}
-	return errors.Join(tell(event{Run: run, Files: files}), n.stop())
+	return errors.Join(tell(event{Run: run, Files: files}), h.Stop())
 }
 
-// do carries out one step; after a restart that failed nothing goes on.
-func (n *node) do(one step) (told map[string]any, goesOn bool, err error) {
+// do carries out one worker.Step; after a restart that failed nothing goes on.
+func (h host) do(one worker.Step) (told map[string]any, goesOn bool, err error) {
 	told = map[string]any{}
 	switch {
 	case one.Admit != nil:
-		pod := one.Admit.pod()
-		n.active.add(pod)
+		pod := one.Admit.Pod()
+		h.Active.Add(pod)
 		told["op"], told["uid"], told["qos"] = "admit", pod.UID, pod.Status.QOSClass
-		n.tellAnswer(told, pod, n.admit(pod))
+		h.tellAnswer(told, pod, h.Admit(pod))
 	case one.Resize != nil:
 		told["op"], told["uid"] = "resize", one.Resize.UID
-		n.resize(told, one.Resize.pod())
+		h.resize(told, one.Resize.Pod())
 	case one.Remove != nil:
 		told["op"], told["uid"] = "remove", *one.Remove
-		err = n.remove(*one.Remove)
+		err = h.Remove(*one.Remove)
 	case one.Start != nil:
 		told["op"], told["uid"] = "start", *one.Start
-		if pod := n.active.find(*one.Start); pod != nil {
-			n.start(pod)
-			told["containers"] = n.placements(pod)
+		if pod := h.Active.Find(*one.Start); pod != nil {
+			h.Start(pod)
+			told["containers"] = h.placements(pod)
 		}
 	case one.Restart:
 		told["op"] = "restart"
-		if err = n.restart(told); err != nil || told["error"] != nil {
+		if err = h.restart(told); err != nil || told["error"] != nil {
 			return told, false, err
 		}
 	case one.DeviceHealth != nil:
 		told["op"] = "device_health"
-		n.setHealth(*one.DeviceHealth)
+		h.SetHealth(*one.DeviceHealth)
 	default:
 		err = errors.New("a step that does nothing")
 	}
-	n.tellState(told)
+	h.tellState(told)
 	return told, true, err
 }
 
-func (n *node) restart(told map[string]any) error {
-	if err := n.stop(); err != nil {
+func (h host) restart(told map[string]any) error {
+	if err := h.Stop(); err != nil {
 		return err
 	}
-	err := n.boot()
-	if refused := new(phaseError); errors.As(err, &refused) {
+	err := h.Boot()
+	if refused := new(worker.PhaseError); errors.As(err, &refused) {
 		told["error"] = refused.Error()
 		return nil
 	}
@@ -112,9 +118,9 @@ func (n *node) restart(told map[string]any) error {
 		return err
 	}
 	var answers []map[string]any
-	for _, pod := range n.active.list() {
+	for _, pod := range h.Active.List() {
 		answer := map[string]any{"uid": pod.UID}
-		n.tellAnswer(answer, pod, n.admit(pod))
+		h.tellAnswer(answer, pod, h.Admit(pod))
 		answers = append(answers, answer)
 	}
 	if answers != nil {
@@ -124,18 +130,18 @@ func (n *node) restart(told map[string]any) error {
 }
 
 // resize asks for an active pod with a new size, which it has from then on if it is admitted.
-func (n *node) resize(told map[string]any, pod *v1.Pod) {
-	if n.active.find(pod.UID) == nil {
+func (h host) resize(told map[string]any, pod *v1.Pod) {
+	if h.Active.Find(pod.UID) == nil {
 		return
 	}
-	answer := n.ask(pod, lifecycle.ResizeOperation)
+	answer := h.Ask(pod, lifecycle.ResizeOperation)
 	if answer.Admit {
-		n.active.replace(pod)
+		h.Active.Replace(pod)
 	}
-	n.tellAnswer(told, pod, answer)
+	h.tellAnswer(told, pod, answer)
 }
 
-func (n *node) tellAnswer(told map[string]any, pod *v1.Pod, answer lifecycle.PodAdmitResult) {
+func (h host) tellAnswer(told map[string]any, pod *v1.Pod, answer lifecycle.PodAdmitResult) {
 	told["admitted"] = answer.Admit
 	if answer.Reason != "" {
 		told["reason"] = answer.Reason
@@ -144,16 +150,16 @@ func (n *node) tellAnswer(told map[string]any, pod *v1.Pod, answer lifecycle.Pod
 		told["message"] = answer.Message
 	}
 	if answer.Admit {
-		told["containers"] = n.placements(pod)
+		told["containers"] = h.placements(pod)
 	}
 }
 
-func (n *node) tellState(told map[string]any) {
-	told["shared_cpus"] = n.cpus.State().GetDefaultCPUSet().String()
-	if n.in.Kubelet.MemoryManagerPolicy == "Static" {
-		told["memory_state"] = memoryState(n.memory.State().GetMachineState())
+func (h host) tellState(told map[string]any) {
+	told["shared_cpus"] = h.CPUs.State().GetDefaultCPUSet().String()
+	if h.In.Kubelet.MemoryManagerPolicy == "Static" {
+		told["memory_state"] = memoryState(h.Memory.State().GetMachineState())
 	}
-	if defects := n.defects(); len(defects) > 0 {
+	if defects := h.defects(); len(defects) > 0 {
 		told["defects"] = defects
 	}
 }
@@ -170,28 +176,28 @@ func memoryState(machine state.NUMANodeMap) map[string]any {
 	return found
 }
 
-func (n *node) placements(pod *v1.Pod) []map[string]any {
+func (h host) placements(pod *v1.Pod) []map[string]any {
 	var found []map[string]any
-	for _, container := range allContainers(pod) {
-		found = append(found, n.placement(string(pod.UID), container.Name))
+	for _, container := range worker.AllContainers(pod) {
+		found = append(found, h.placement(string(pod.UID), container.Name))
 	}
 	return found
 }
 
-func (n *node) placement(uid, name string) map[string]any {
-	hint := n.affinityOf(uid, name)
+func (h host) placement(uid, name string) map[string]any {
+	hint := h.AffinityOf(uid, name)
 	told := map[string]any{"numa": nil, "preferred": hint.Preferred}
 	if hint.NUMANodeAffinity != nil {
 		told["numa"] = hint.NUMANodeAffinity.GetBits()
 	}
 	found := map[string]any{"name": name, "hint": told}
-	if cpus, held := n.cpus.State().GetCPUSet(uid, name); held {
+	if cpus, held := h.CPUs.State().GetCPUSet(uid, name); held {
 		found["cpus"] = cpus.String()
 	}
-	if blocks := n.memoryOf(uid, name); len(blocks) > 0 {
+	if blocks := h.MemoryOf(uid, name); len(blocks) > 0 {
 		found["memory"] = memoryBlocks(blocks)
 	}
-	if devices := n.devicesOf(uid, name); len(devices) > 0 {
+	if devices := h.devicesOf(uid, name); len(devices) > 0 {
 		found["devices"] = devices
 	}
 	return found
@@ -208,11 +214,11 @@ func memoryBlocks(blocks []state.Block) []map[string]any {
 	return found
 }
 
-func (n *node) devicesOf(uid, name string) map[string]any {
+func (h host) devicesOf(uid, name string) map[string]any {
 	found := map[string]any{}
-	for resource, instances := range n.devices.GetDevices(uid, name) {
+	for resource, instances := range h.Devices.GetDevices(uid, name) {
 		byNUMA := map[string]int{}
-		for _, one := range n.in.Devices[resource] {
+		for _, one := range h.In.Devices[resource] {
 			if _, held := instances[one.ID]; held {
 				byNUMA[place(one.NUMA)]++
 			}
@@ -235,19 +241,19 @@ func place(nodes []int64) string {
 }
 
 // reserved is what the static policy keeps for the system: all CPUs that it never gives away.
-func (n *node) reserved() cpuset.CPUSet {
-	if n.in.Kubelet.CPUManagerPolicy != "static" {
+func (h host) reserved() cpuset.CPUSet {
+	if h.In.Kubelet.CPUManagerPolicy != "static" {
 		return cpuset.New()
 	}
-	return n.cpus.GetAllCPUs().Difference(n.cpus.GetAllocatableCPUs())
+	return h.CPUs.GetAllCPUs().Difference(h.CPUs.GetAllocatableCPUs())
 }
 
 // defects names the invariants that the real code has broken by now.
-func (n *node) defects() []string {
+func (h host) defects() []string {
 	found := map[string]bool{}
-	reserved, shared := n.reserved(), n.cpus.State().GetDefaultCPUSet()
+	reserved, shared := h.reserved(), h.CPUs.State().GetDefaultCPUSet()
 	others := cpuset.New()
-	for _, containers := range n.cpus.State().GetCPUAssignments() {
+	for _, containers := range h.CPUs.State().GetCPUAssignments() {
 		held := cpuset.New()
 		for _, cpus := range containers {
 			held = held.Union(cpus)
@@ -262,12 +268,12 @@ func (n *node) defects() []string {
 }
 
 // files gives the text of the state files that were written.
-func (n *node) files() (map[string]any, error) {
+func (h host) files() (map[string]any, error) {
 	found := map[string]any{}
 	for _, path := range []string{
-		filepath.Join(n.directory, "cpu_manager_state"),
-		filepath.Join(n.directory, "memory_manager_state"),
-		filepath.Join(deviceDirectory, "kubelet_internal_checkpoint"),
+		filepath.Join(h.Directory, "cpu_manager_state"),
+		filepath.Join(h.Directory, "memory_manager_state"),
+		filepath.Join(worker.DeviceDirectory, "kubelet_internal_checkpoint"),
 	} {
 		text, err := os.ReadFile(path)
 		if errors.Is(err, os.ErrNotExist) {

@@ -1,1 +1,0 @@
-"""Other people's implementations of the same work, built and run for comparison."""
