@@ -82,6 +82,10 @@ KubeconfigOption = Annotated[
         help="The way to the cluster. Default: KUBECONFIG, the pod we run in, or ~/.kube/config.",
     ),
 ]
+ProbesOption = Annotated[
+    str,
+    typer.Option("--listen", help="Where /metrics, /healthz and /readyz are; '' for nowhere."),
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from numalign.cli.app import examples, new_app
-from numalign.cli.options import KubeconfigOption, MachineOption, optional
+from numalign.cli.options import KubeconfigOption, MachineOption, ProbesOption, optional
 from numalign.cli.output import Output
 from numalign.core.errors import ConfigError
 
@@ -83,10 +83,7 @@ def export(  # noqa: PLR0913, PLR0917 - one parameter for each option
         ),
     ] = False,
     kubeconfig: KubeconfigOption = None,
-    listen: Annotated[
-        str,
-        typer.Option("--listen", help="Where /metrics, /healthz and /readyz are; '' for nowhere."),
-    ] = LISTEN_DEFAULT,
+    listen: ProbesOption = LISTEN_DEFAULT,
 ) -> None:
     """Publish this host's NUMA nodes as a NodeResourceTopology.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from numalign.cli.app import examples, new_app
-from numalign.cli.options import KubeconfigOption, optional
+from numalign.cli.options import KubeconfigOption, ProbesOption, optional
 from numalign.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -88,10 +88,7 @@ def redeploy(  # noqa: PLR0913, PLR0917 - one parameter for each option
         typer.Option("--leader-elect/--no-leader-elect", help="Act only while holding the lease."),
     ] = True,
     kubeconfig: KubeconfigOption = None,
-    listen: Annotated[
-        str,
-        typer.Option("--listen", help="Where /metrics, /healthz and /readyz are; '' for nowhere."),
-    ] = LISTEN_DEFAULT,
+    listen: ProbesOption = LISTEN_DEFAULT,
 ) -> None:
     """Clean up after pods that kubelets refused, and end the storm.
 
