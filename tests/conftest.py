@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from tests.sockets import short_directory
 
 pytest_plugins = ["tests.watchdog"]
@@ -14,3 +15,10 @@ def short_path() -> Iterator[Path]:
     """As ``tmp_path``, with a path that is short enough for sockets."""
     with short_directory() as directory:
         yield directory
+
+
+@pytest.fixture(autouse=True)
+def default_logs() -> Iterator[None]:
+    """A command sets up logging for its process, with the stderr of that moment."""
+    yield
+    structlog.reset_defaults()
