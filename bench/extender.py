@@ -25,7 +25,7 @@ from pathlib import Path
 import httpx
 from tests.cluster import work
 from tests.cluster.fleet import FleetHost, HostPlan
-from tests.cluster.schedulers import stock, with_extender
+from tests.cluster.schedulers import stock_config, with_extender
 from tests.real.control_plane import ControlPlane, control_plane, free_ports
 from tests.real.kept import MissingError
 
@@ -91,7 +91,7 @@ def measured(name: str, level: str | None) -> Run:
         plane.kubectl("wait", "--for=condition=Established", f"crd/{crd.NAME}", "--timeout=20s")
         asyncio.run(_filled(plane))
         if level is None:
-            return Run(name, *asyncio.run(_timed(plane, stock(REQUESTS_PER_SECOND))))
+            return Run(name, *asyncio.run(_timed(plane, stock_config(REQUESTS_PER_SECOND))))
         (port,) = free_ports(1)
         process = _extender(plane, port, level)
         try:

@@ -18,7 +18,7 @@ READY_SECONDS_MAX = 60.0
 REQUESTS_PER_SECOND = 1000
 
 
-def stock(requests_per_second: int = REQUESTS_PER_SECOND) -> str:
+def stock_config(requests_per_second: int = REQUESTS_PER_SECOND) -> str:
     """The configuration of a stock scheduler; the control plane puts its kubeconfig in."""
     rate = f"qps: {requests_per_second}, burst: {requests_per_second}"
     return (
@@ -38,7 +38,7 @@ def with_extender(
     """The configuration of a stock scheduler that asks our extender."""
     listed = "\n".join(f"  {verb}Verb: {verb}" for verb in verbs)
     return (
-        f"{stock(requests_per_second)}extenders:\n- urlPrefix: {address}/scheduler\n{listed}\n"
+        f"{stock_config(requests_per_second)}extenders:\n- urlPrefix: {address}/scheduler\n{listed}\n"
         "  weight: 5\n  httpTimeout: 10s\n  nodeCacheCapable: true\n"
     )
 

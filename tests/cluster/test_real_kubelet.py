@@ -16,7 +16,7 @@ import pytest
 from tests.cluster.conftest import rights, wait_until
 from tests.cluster.processes import running
 from tests.cluster.real_worker import real_worker
-from tests.cluster.schedulers import scheduler, stock
+from tests.cluster.schedulers import scheduler, stock_config
 from tests.packaging.manifests import NAMESPACE
 from tests.real.control_plane import control_plane
 from tests.real.kept import MissingError
@@ -202,7 +202,7 @@ def published_equals_state(plane, worker) -> None:
 def test_redeploy_cleans_up_after_the_stock_scheduler_and_ends_its_storm(tmp_path):
     everything_runs = Counter({"Running": 4, "Pending": 1})
     with cluster(tmp_path, SINGLE) as (plane, _):
-        plane.start_scheduler(stock())
+        plane.start_scheduler(stock_config())
         plane.apply(deployment("five", "default-scheduler"))
         began = time.monotonic()
         until(lambda: phases(plane)[REFUSED] >= STORM, "pods are refused")

@@ -13,7 +13,7 @@ import pytest
 from tests.cluster import work
 from tests.cluster.conftest import rights
 from tests.cluster.fleet import Fleet, HostPlan, plans
-from tests.cluster.schedulers import scheduler, with_extender
+from tests.cluster.schedulers import scheduler, stock_config, with_extender
 from tests.packaging.manifests import NAMESPACE
 
 from numalign.adapters.kubernetes.api_server import ApiServer
@@ -91,7 +91,7 @@ def test_no_pod_is_refused_where_the_stock_scheduler_has_many_refused(plane):
 
     async def stock():
         async with fleet_on(plane) as fleet:
-            plane.start_scheduler(stock())
+            plane.start_scheduler(stock_config())
             try:
                 await asyncio.to_thread(deploy, plane, "default-scheduler")
                 began = time.monotonic()
