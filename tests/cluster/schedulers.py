@@ -38,7 +38,8 @@ def with_extender(
     """The configuration of a stock scheduler that asks our extender."""
     listed = "\n".join(f"  {verb}Verb: {verb}" for verb in verbs)
     return (
-        f"{stock_config(requests_per_second)}extenders:\n- urlPrefix: {address}/scheduler\n{listed}\n"
+        f"{stock_config(requests_per_second)}extenders:\n"
+        f"- urlPrefix: {address}/scheduler\n{listed}\n"
         "  weight: 5\n  httpTimeout: 10s\n  nodeCacheCapable: true\n"
     )
 
