@@ -797,6 +797,23 @@ def test_a_directory_made_just_before_a_crash_is_removed(
     assert list((tmp_path / "state/runs").iterdir()) == []
 
 
+def test_a_container_that_has_yet_to_join_its_group_is_ended_with_it(
+    in_cgroups: Callable[[], ProcessRuntime], tmp_path: Path
+) -> None:
+    async def work() -> None:
+        runtime = in_cgroups()
+        running = await runtime.start(spec(tmp_path, "sleep", "1000"))
+        tree = groups(runtime)
+        tree.make("elsewhere")
+        tree.add("elsewhere", running.pid)
+        exited = await runtime.stop("1234", "main", grace_seconds=0)
+        assert exited.signal == signal.SIGKILL
+        runtime.remove("1234", "main")
+        tree.remove("elsewhere")
+
+    run(work())
+
+
 def test_no_process_is_lost_however_early_its_owner_is_killed(
     again: Callable[[], ProcessRuntime], tmp_path: Path
 ) -> None:

@@ -273,6 +273,8 @@ class ProcessRuntime:
 
     async def _kill_family(self, record: Record, run: Run) -> None:
         if self.cgroups is not None:
+            # One that is just being started has yet to join the group.
+            supervisors.kill_child(run)
             await self._kill_group(container_group(record.qos, record.pod_uid, record.container))
             return
         deadline = time.monotonic() + KILL_SECONDS_MAX

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import py_compile
+import signal
 import sys
 import time
 from contextlib import suppress
@@ -60,6 +61,18 @@ def handle_of(run: Run) -> int | None:
         os.close(handle)
         return None
     return handle
+
+
+def kill_child(run: Run) -> None:
+    """Kills the first process of a container, and nobody who has its number by now."""
+    with suppress(ProcessLookupError):
+        handle = os.pidfd_open(run.child)
+        try:
+            found = proc_table.process(run.child)
+            if found is not None and found.start == run.child_start:
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+        finally:
+            os.close(handle)
 
 
 def family(families: proc_table.Families, run: Run) -> set[int]:
