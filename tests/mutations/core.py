@@ -409,10 +409,10 @@ MUTATIONS = [
     ),
     (
         "a limit that was equal does not follow its request",
-        "src/numalign/core/what_if/pod_edits.py",
+        "src/numalign/core/explain/pod_edits.py",
         "keeps = before is not None and limit != before and limit >= amount",
         "keeps = before is not None and limit >= amount",
-        "tests/core/what_if/test_pod_edits.py",
+        "tests/core/explain/test_pod_edits.py",
     ),
     (
         "a reservation covers half of a core",

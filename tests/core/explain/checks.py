@@ -14,17 +14,19 @@ from itertools import combinations
 
 from tests.core.explain.recorded_refusals import prefer_lowest, refusals
 
+from numalign.core.explain.causes import How
 from numalign.core.explain.explain import Step, asked, explain
 from numalign.core.kubelet import host
-from numalign.core.kubelet.admission.verdict import verdict_on
-from numalign.core.kubelet.decisions import Admitted, MergeStep, Reason
+from numalign.core.kubelet.admission.verdict import OutOf, verdict_on
+from numalign.core.kubelet.decisions import Admitted, MergeStep, Reason, Rejected
 from numalign.core.kubelet.devices import devices
 from numalign.core.kubelet.topology.hints import Affinity
 from numalign.core.pod import is_memory_type
+from numalign.core.values.quantity import Quantity
 from numalign.core.what_if.search import Kind, Search
 from numalign.core.what_if.what_if import changes
 
-MANAGERS = {"device_manager", "cpu_manager", "memory_manager"}
+STAGES = [None, "device_manager", "cpu_manager", "memory_manager"]
 
 
 def manager_of(resource):
@@ -53,9 +55,10 @@ def explanation_faults(snapshot, case, found, decision):
         if word not in found.sentence:
             yield f"does not name {resource}: {found.sentence}"
     if decision.reason is Reason.TOPOLOGY_AFFINITY:
-        yield from _merge_faults(snapshot, case, found)
+        yield from _merge_faults(case, found)
     else:
         yield from _allocation_faults(case, found, decision)
+    yield from cause_faults(snapshot, case, found)
     empty = host.start(snapshot.host)
     for name, resource in case.before.devices.resources.items():
         empty = replace(empty, devices=devices.with_reported(empty.devices, name, resource))
@@ -64,7 +67,7 @@ def explanation_faults(snapshot, case, found, decision):
         yield f"fits when empty: {found.fits_when_empty}, the empty host says {alone}"
 
 
-def _merge_faults(snapshot, case, found):
+def _merge_faults(case, found):
     step = case.trace.steps[-1]
     if not isinstance(step, MergeStep) or step.admitted:
         yield "the trace does not end in a refused merge"
@@ -75,20 +78,110 @@ def _merge_faults(snapshot, case, found):
         return
     if step.container != found.container:
         yield f"names container {found.container}, the trace has {step.container}"
-
-    def is_refused(names):
-        topology = snapshot.host.topology
-        hints = [answers[name] for name in names]
-        return not topology.decide(topology.merger, hints, explain=False)[1]
-
-    if not is_refused(found.resources):
-        yield f"{found.resources} alone would be admitted"
-    smaller = [n for k in range(1, len(found.resources)) for n in combinations(answers, k)]
-    if any(is_refused(names) for names in smaller):
-        yield f"{found.resources} is not the smallest conflict"
-    is_nowhere = answers[found.resources[0]] is Affinity.NOWHERE
+    is_nowhere = any(answers[name] is Affinity.NOWHERE for name in found.resources)
     if is_nowhere is not (found.step is Step.HINTS):
         yield f"the step is {found.step}"
+
+
+# The cause: without it the host decides otherwise. Nothing of the product's own search is used.
+
+LEAST = {"cpu": Quantity.parse("500m"), "memory": Quantity.parse("1Mi")}
+
+
+def _without(amounts, names, least):
+    return {
+        name: least.get(name) if name in names else amount
+        for name, amount in amounts.items()
+        if name not in names or name in least
+    }
+
+
+def lowered(pod, names, least, container=None):
+    """The pod with next to nothing of these resources, in one container or everywhere."""
+
+    def one(found):
+        if container not in {None, found.name}:
+            return found
+        return replace(
+            found,
+            requests=_without(found.requests, names, least),
+            limits=_without(found.limits, names, least),
+        )
+
+    after = replace(
+        pod,
+        init_containers=tuple(map(one, pod.init_containers)),
+        containers=tuple(map(one, pod.containers)),
+    )
+    yield replace(after, qos=None)
+    if container is None and pod.has_pod_level_resources:
+        requests, limits = (_without(x or {}, names, least) for x in (pod.requests, pod.limits))
+        yield replace(after, qos=None, requests=requests, limits=limits)
+
+
+def is_decided_otherwise(snapshot, case, names, least=LEAST):
+    """Whether the host says something else to the pod without these requests."""
+    before = case.verdict
+    pods = [*lowered(case.pod, names, least, before.container), *lowered(case.pod, names, least)]
+    order = [None, *(c.name for c in case.pod.in_order)]
+    for pod in pods:
+        _, after = verdict_on(
+            snapshot.host, snapshot.state, snapshot.totals, pod, preferred=prefer_lowest
+        )
+        if isinstance(after, Admitted | OutOf):
+            return True  # by the managers, which alone decided when it was recorded
+        if not isinstance(after, Rejected):
+            continue
+        places = [order.index(one.container) for one in (before, after)]
+        providers = [STAGES.index(one.provider) for one in (before, after)]
+        if (places[1], providers[1]) > (places[0], providers[0]):
+            return True
+    return False
+
+
+def _lack_faults(snapshot, case, found):
+    own = next(c for c in case.pod.in_order if c.name == found.container)
+    some = {name: LEAST[name] for name in found.resources}
+    more = replace(own, requests={**own.requests, **some}, limits={**own.limits, **some})
+    pod = replace(
+        case.pod,
+        qos=None,
+        init_containers=tuple(more if c is own else c for c in case.pod.init_containers),
+        containers=tuple(more if c is own else c for c in case.pod.containers),
+    )
+    _, after = verdict_on(snapshot.host, snapshot.state, snapshot.totals, pod)
+    if some.keys() & own.requests.keys() or after == case.verdict:
+        yield f"{found.container} asks for {found.resources}, or nothing changes if it does"
+
+
+def cause_faults(snapshot, case, found):
+    """What is wrong with the named cause, in words; nothing if it is right."""
+    names = found.resources
+    if found.how is How.ANY_AMOUNT:
+        least, none = ({"memory": Quantity.parse("1Mi")}, {})
+        if is_decided_otherwise(snapshot, case, names, least):
+            yield f"names any amount of {names}, but less of it would do"
+        if not is_decided_otherwise(snapshot, case, names, none):
+            yield f"names any amount of {names}, but without it nothing changes"
+        return
+    if found.how is How.LACKING:
+        yield from _lack_faults(snapshot, case, found)
+        return
+    if not is_decided_otherwise(snapshot, case, names):
+        yield f"names {names}, but without them the pod is refused all the same"
+        return
+    containers = [c for c in case.pod.in_order if found.container in {None, c.name}]
+    asked_for = {name for c in containers for name in (*c.requests, *c.limits)}
+    if case.verdict.provider is not None:  # others only matter for the place that was agreed on
+        asked_for = {name for name in asked_for if manager_of(name) == case.verdict.provider}
+    single = {n for n in asked_for if is_decided_otherwise(snapshot, case, (n,))}
+    if single and not single <= set(names):
+        yield f"names {names}, but {sorted(single - set(names))} alone would do"
+    if single and not set(names) <= single:
+        yield f"names {names}, of which only {sorted(single)} matter"
+    smaller = [some for k in range(2, len(names)) for some in combinations(names, k)]
+    if not single and any(is_decided_otherwise(snapshot, case, some) for some in smaller):
+        yield f"names {names}, but fewer of them matter"
 
 
 def _allocation_faults(case, found, decision):
@@ -165,7 +258,7 @@ def checked(part, parts):
     counts, faults = Counter(), []
     for name, snapshot, pod, decision in refusals(part, parts):
         case = asked(snapshot, pod, preferred=prefer_lowest)
-        found = explain(case)
+        found = explain(case, preferred=prefer_lowest)
         listed = list(changes(Search(case, found, preferred=prefer_lowest)))
         wrong = list(explanation_faults(snapshot, case, found, decision))
         for change in listed:

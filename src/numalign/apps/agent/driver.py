@@ -26,7 +26,8 @@ from numalign.apps.agent.notes import Note, PodAdmitted, PodRejected
 from numalign.apps.agent.runtimes.protocols import CallHeard, Plugins, Runtime, unheard
 from numalign.apps.agent.step import not_saved, step
 from numalign.core.errors import PeerError, PostponedError
-from numalign.core.explain.explain import Case, explain
+from numalign.core.explain.causes import Case
+from numalign.core.explain.explain import explain
 from numalign.core.kubelet.host import HostState
 from numalign.core.machine.machine import Machine
 from numalign.wire.checkpoints import state_files

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from numalign.apps.agent.model import AgentPod, AgentState
 from numalign.apps.agent.notes import Note
-from numalign.core.explain.explain import Case, Explanation
+from numalign.core.explain.causes import Case
+from numalign.core.explain.explain import Explanation
 from numalign.core.kubelet.cgroup_limits import Limits
 from numalign.core.kubelet.devices.devices import Device
 from numalign.core.kubelet.devices.plugin_answer import Allocation

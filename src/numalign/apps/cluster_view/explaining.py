@@ -7,7 +7,7 @@ from collections.abc import Collection
 from numalign.core.cluster.publish.zones import HostTopology
 from numalign.core.cluster.scheduling.rebuild import Frame, rebuilt
 from numalign.core.errors import ConfigError
-from numalign.core.explain.explain import Case
+from numalign.core.explain.causes import Case
 from numalign.core.kubelet.admission.verdict import verdict_on
 from numalign.core.kubelet.decisions import Trace
 from numalign.core.kubelet.host import HostState, ended

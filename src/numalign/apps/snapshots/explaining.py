@@ -8,7 +8,8 @@ from typing import Any
 from numalign.apps.snapshots import verdicts
 from numalign.apps.snapshots.inputs import LoadedSnapshot
 from numalign.core.explain import placement_cost
-from numalign.core.explain.explain import Case, asked, explain
+from numalign.core.explain.causes import Case
+from numalign.core.explain.explain import asked, explain
 from numalign.core.kubelet.admission.verdict import HostSnapshot
 from numalign.core.kubelet.decisions import Admitted
 from numalign.core.views import explanation as explain_view

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from numalign.core.explain.causes import Cause
 from numalign.core.explain.demands import (
     Demand,
     amount_text,
@@ -14,10 +15,9 @@ from numalign.core.explain.demands import (
     plain_amount,
 )
 from numalign.core.kubelet.admission.admission import CPU_MANAGER, DEVICE_MANAGER
-from numalign.core.kubelet.admission.draft import Draft, no_preference
-from numalign.core.kubelet.decisions import AllocationError, MergeStep, Reason, Rejected
+from numalign.core.kubelet.admission.draft import Draft
+from numalign.core.kubelet.decisions import MergeStep, Reason, Rejected
 from numalign.core.kubelet.devices import devices
-from numalign.core.kubelet.devices.devices import Wanted
 from numalign.core.kubelet.host import NO_HINT
 from numalign.core.kubelet.memory import static as memory_static
 from numalign.core.kubelet.topology.hints import Hint
@@ -40,66 +40,54 @@ def words(
     container: Container | None,
     merge: MergeStep | None,
     wanted: Mapping[str, Demand],
+    cause: Cause | None,
 ) -> AllocationWords:
     """Why this manager could not give what was asked."""
+    names = verdict.resources if cause is None else cause.resources
     who = "the pod as a whole" if container is None else f"container {container.name}"
     if verdict.reason is Reason.EMPTY_POD_SHARED_POOL:
-        return _pool(who, verdict, wanted)
+        return _pool(who, verdict)
     if verdict.provider == DEVICE_MANAGER:
         assert container is not None, "devices are given container by container"
-        return _devices(draft, who, container, merge)
+        return _devices(draft, who, container, names, verdict.fault)
     if verdict.provider == CPU_MANAGER:
         return _cpus(draft, who, verdict, wanted)
-    return _memory(draft, who, verdict, container, merge, wanted)
+    return _memory(draft, who, verdict, container, merge, wanted, names)
 
 
-def _pool(who: str, verdict: Rejected, wanted: Mapping[str, Demand]) -> AllocationWords:
-    kinds = [n for n, d in wanted.items() if d.provider == verdict.provider]
-    named = [n for n in kinds if n in verdict.message.split()] or kinds[:1]
+def _pool(who: str, verdict: Rejected) -> AllocationWords:
     text = (
         f"{who} has resources of its own, and its containers with fixed requests take all of the "
-        f"{' and '.join(named)}: nothing is left for the others"
+        f"{' and '.join(verdict.resources)}: nothing is left for the others"
     )
-    return AllocationWords(text, tuple(named), (f"The kubelet says: {verdict.message}.",))
+    return AllocationWords(text, verdict.resources, (f"The kubelet says: {verdict.message}.",))
 
 
 # Devices.
 
 
 def _devices(
-    draft: Draft, who: str, container: Container, merge: MergeStep | None
+    draft: Draft, who: str, container: Container, names: tuple[str, ...], fault: str
 ) -> AllocationWords:
-    hint = NO_HINT if merge is None else merge.merged
-    name, error = _failing_device(draft, container, hint)
+    texts = [_device(draft, container, name) for name in names]
+    is_sick = any("healthy any more" in text for text in texts)
+    facts = (f"The kubelet says: {fault}.",) if is_sick else ()
+    return AllocationWords(f"{who} {'; it '.join(texts)}", names, facts)
+
+
+def _device(draft: Draft, container: Container, name: str) -> str:
     demand = device_demand(draft, container, name, container.limits[name].value())
     total = len(draft.devices.resources.get(name, devices.EMPTY).ids)
-    asks = f"{who} asks for {amount_text(name, demand.asked)}"
+    asks = f"asks for {amount_text(name, demand.asked)}"
     if name not in draft.devices.resources:
-        return AllocationWords(f"{asks}, but no device plugin reports that resource", (name,))
+        return f"{asks}, but no device plugin has registered that resource on this host"
     if demand.held and demand.held != demand.asked:
-        text = f"{asks} but holds {demand.held} from before, and that cannot change"
-        return AllocationWords(text, (name,))
+        return f"{asks} but holds {demand.held} from before, and that cannot change"
     if demand.held:
-        text = f"{asks} and has them, but not all of them are healthy any more"
-        return AllocationWords(text, (name,), (f"The kubelet says: {error}.",))
+        return f"{asks} and has them, but not all of them are healthy any more"
     sick = f" and {demand.unhealthy} of {total} are unhealthy" if demand.unhealthy else ""
     missing = demand.asked - demand.free
-    text = f"{asks}; {free_text(demand)}{sick}: {missing} too few on the whole host"
-    return AllocationWords(text, (name,))
-
-
-def _failing_device(draft: Draft, container: Container, hint: Hint) -> tuple[str, str]:
-    """The resource at which giving devices stops, in the order of the device manager."""
-    names = [name for name in sorted(container.limits) if draft.devices.is_device(name)]
-    for name in names:
-        wanted = Wanted(draft.uid, container.name, name, container.limits[name].value())
-        reusable = draft.reusable.devices.get(name, frozenset())
-        try:
-            devices.check_unchanged(draft.devices, wanted)
-            devices.chosen(draft.devices, wanted, hint, reusable, no_preference)
-        except AllocationError as error:
-            return name, error.text
-    raise AssertionError("the device manager refused, so one of its resources must fail again")
+    return f"{asks}; {free_text(demand)}{sick}: {missing} too few on the whole host"
 
 
 # CPUs.
@@ -152,13 +140,13 @@ def _memory(
     container: Container | None,
     merge: MergeStep | None,
     wanted: Mapping[str, Demand],
+    named: tuple[str, ...],
 ) -> AllocationWords:
     kinds = {n: d for n, d in wanted.items() if is_memory_type(n)}
     if not kinds:
-        return _uncountable(who, container)
+        return _uncountable(who, container, named)
     hint = NO_HINT if merge is None else merge.merged
-    short = _short(kinds, hint.nodes)
-    names = tuple(short or kinds)
+    names = tuple(n for n in named if n in kinds) or tuple(kinds)
     asks = f"{who} asks for " + " and ".join(amount_text(n, kinds[n].asked) for n in names)
     of = [f"of {n} " if len(names) > 1 else "" for n in names]
     free = "; ".join(f"{kind}{free_text(kinds[n])}" for kind, n in zip(of, names, strict=True))
@@ -169,7 +157,7 @@ def _memory(
     )
 
 
-def _uncountable(who: str, container: Container | None) -> AllocationWords:
+def _uncountable(who: str, container: Container | None, named: tuple[str, ...]) -> AllocationWords:
     """A request that is no whole number of bytes."""
     assert container is not None, "a pod's own request is passed over where it is no integer"
     names = (
@@ -185,18 +173,12 @@ def _uncountable(who: str, container: Container | None) -> AllocationWords:
     if any(name in container.requests for name in names):
         text = f"{who} asks for an amount of {listed} that is no whole number of bytes"
     else:
-        text = f"{who} asks for no memory, and the memory manager then finds no place for it"
+        text = (
+            f"{who} has no requests of its own in a pod that has, and the memory manager then "
+            "finds no place for it"
+        )
+        names = named or names
     return AllocationWords(text, names)
-
-
-def _short(kinds: Mapping[str, Demand], nodes: int | None) -> list[str]:
-    """The kinds of memory of which there is too little on these nodes, or on all."""
-    found = []
-    for name, demand in kinds.items():
-        rooms = [r for r in demand.rooms if nodes is None or r.nodes & nodes]
-        if sum(room.free for room in rooms) < demand.asked:
-            found.append(name)
-    return found
 
 
 def _memory_cause(
@@ -213,11 +195,11 @@ def _memory_cause(
         "together serve only as that group"
     )
     where = "" if hint.nodes is None else f" on {node_words(NodeSet(hint.nodes))}"
-    if memory_static.VIOLATION in verdict.message:
+    if verdict.fault == memory_static.VIOLATION:
         return f"the nodes chosen{where} are in use otherwise: {rule}"
-    if memory_static.NOT_PREFERRED_EXTENSION in verdict.message:
+    if verdict.fault == memory_static.NOT_PREFERRED_EXTENSION:
         return f"the agreed place{where} has too little, and a wider one is not preferred"
-    if memory_static.NO_EXTENSION in verdict.message:
+    if verdict.fault == memory_static.NO_EXTENSION:
         return f"the agreed place{where} has too little and cannot be widened: {rule}"
     return f"no node alone has that much, and no nodes may be used together for it: {rule}"
 

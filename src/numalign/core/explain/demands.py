@@ -69,6 +69,11 @@ class Demand:
         """The most that is free on a single node."""
         return max((r.free for r in self.rooms if r.nodes.bit_count() == 1), default=0)
 
+    @property
+    def most_on_one(self) -> int:
+        """The most that a single node would have without pods."""
+        return max((r.most for r in self.rooms if r.nodes.bit_count() == 1), default=0)
+
 
 def amount_text(resource: str, amount: int) -> str:
     """An amount with its noun: ``8 exclusive CPUs``, ``2 GiB of memory``, ``4 example.com/gpu``."""

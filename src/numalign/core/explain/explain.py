@@ -12,16 +12,15 @@ from typing import Final, assert_never
 
 from numalign.core.explain import allocation
 from numalign.core.explain import merge as explain_merge
+from numalign.core.explain.causes import Case, How, find_cause
 from numalign.core.explain.demands import Demand, demands, shortage_text
-from numalign.core.explain.hints import HintTable, conflicts, table
+from numalign.core.explain.hints import HintTable, by_resource, conflicts, table
 from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet.admission.admission import CPU_MANAGER, DEVICE_MANAGER, MEMORY_MANAGER
 from numalign.core.kubelet.admission.draft import Draft, no_preference
-from numalign.core.kubelet.admission.node_fit import Totals
 from numalign.core.kubelet.admission.verdict import (
     HostSnapshot,
     OutOf,
-    Verdict,
     decide,
     refusal,
     verdict_on,
@@ -37,6 +36,7 @@ from numalign.core.kubelet.decisions import (
 )
 from numalign.core.kubelet.devices.devices import DeviceState, Preferred
 from numalign.core.kubelet.host import Host, HostState
+from numalign.core.kubelet.topology.hints import Affinity
 from numalign.core.machine.labels import nodes as node_words
 from numalign.core.pod import Container, Pod, has_pod_level_managers, qos_class
 from numalign.core.values.sets import NodeSet
@@ -69,24 +69,12 @@ class Explanation:
     message: str = ""
     container: str | None = None  # None: the pod as a whole
     provider: str | None = None
-    resources: tuple[str, ...] = ()  # the fewest that already explain the refusal
+    resources: tuple[str, ...] = ()  # those without which the decision would be another
+    how: How = How.UNPROVEN
     demands: tuple[Demand, ...] = ()
     facts: tuple[str, ...] = ()
     table: HintTable | None = None
     fits_when_empty: bool | None = None  # None: not asked, the pod is admitted
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One decision with all that is known of it."""
-
-    host: Host
-    before: HostState
-    after: HostState  # as ``verdict_on`` gave it: with a refusal, the state at that moment
-    totals: Totals
-    pod: Pod
-    verdict: Verdict
-    trace: Trace
 
 
 def asked(snapshot: HostSnapshot, pod: Pod, *, preferred: Preferred = no_preference) -> Case:
@@ -99,13 +87,15 @@ def explained(
     snapshot: HostSnapshot, pod: Pod, *, preferred: Preferred = no_preference
 ) -> Explanation:
     """Why the host would admit or refuse the pod."""
-    return explain(asked(snapshot, pod, preferred=preferred))
+    return explain(asked(snapshot, pod, preferred=preferred), preferred=preferred)
 
 
-def explain(case: Case, *, with_empty: bool = True) -> Explanation:
+def explain(
+    case: Case, *, with_empty: bool = True, preferred: Preferred = no_preference
+) -> Explanation:
     """The explanation of a decision; ``with_empty`` also asks the host without other pods."""
     words = refusal(case.verdict)
-    found = _explanation(case)
+    found = _explanation(case, preferred)
     if words is None:
         return found
     reason, message = words
@@ -117,7 +107,7 @@ def explain(case: Case, *, with_empty: bool = True) -> Explanation:
     return replace(found, reason=reason, message=message, facts=facts, fits_when_empty=fits)
 
 
-def _explanation(case: Case) -> Explanation:
+def _explanation(case: Case, preferred: Preferred) -> Explanation:
     verdict = case.verdict
     match verdict:
         case Admitted():
@@ -127,7 +117,7 @@ def _explanation(case: Case) -> Explanation:
         case Broken():
             return _broken(case, verdict)
         case Rejected():
-            return _rejected(case, verdict)
+            return _rejected(case, verdict, preferred)
         case _:
             assert_never(verdict)
 
@@ -231,41 +221,43 @@ def _out_of(case: Case, verdict: OutOf) -> Explanation:
     )
 
 
-def _rejected(case: Case, verdict: Rejected) -> Explanation:
+def _rejected(case: Case, verdict: Rejected, preferred: Preferred) -> Explanation:
     draft = Draft(case.host, case.after, case.pod)
     container = _named(case.pod, verdict.container)
     name = pod_name(case.pod)
     wanted = demands(draft, container)
+    last = _last_merge(case.trace)
     if verdict.reason is Reason.TOPOLOGY_AFFINITY:
-        step = _last_merge(case.trace)
-        assert step is not None, "a topology refusal comes from a merge"
+        assert last is not None, "a topology refusal comes from a merge"
         assert case.host.topology is not None, "only a topology policy refuses so"
-        merged = explain_merge.words(draft, case.host.topology, step, wanted)
-        text, resources, facts, stage = (
-            merged.text,
-            merged.resources,
-            merged.facts,
-            _merge_stage(merged),
-        )
-        hint_table = table(step, case.host.all_nodes)
+        hinted = [n for n, hints in by_resource(last).items() if hints is not Affinity.ANYWHERE]
+        cause = find_cause(case, hinted, preferred)
+        merged = explain_merge.words(draft, case.host.topology, last, wanted, cause)
+        text, resources, facts = merged.text, merged.resources, merged.facts
+        stage = _merge_stage(merged)
     else:
-        last = _last_merge(case.trace)
-        given = allocation.words(draft, verdict, container, last, wanted)
+        cause = find_cause(case, _given_by(verdict, wanted), preferred)
+        given = allocation.words(draft, verdict, container, last, wanted, cause)
         text, resources, facts = given.text, given.resources, given.facts
         stage = _ALLOCATION_STEPS.get(verdict.reason, Step.ALLOCATION)
-        hint_table = None if last is None else table(last, case.host.all_nodes)
-    provider = verdict.provider or _provider(wanted, resources)
     return Explanation(
         name,
         f"Pod {name} is refused: {text}.",
         stage,
         container=verdict.container,
-        provider=provider,
+        provider=verdict.provider or _provider(wanted, resources),
         resources=resources,
+        how=How.UNPROVEN if cause is None else cause.how,
         demands=tuple(wanted[r] for r in resources if r in wanted),
         facts=facts,
-        table=hint_table,
+        table=None if last is None else table(last, case.host.all_nodes),
     )
+
+
+def _given_by(verdict: Rejected, wanted: dict[str, Demand]) -> tuple[str, ...]:
+    """What is asked of the manager that could not give."""
+    own = [name for name, demand in wanted.items() if demand.provider == verdict.provider]
+    return tuple(dict.fromkeys((*verdict.resources, *own)))
 
 
 _ALLOCATION_STEPS: Final = {

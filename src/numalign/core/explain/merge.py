@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from numalign.core.explain.causes import Cause, How
 from numalign.core.explain.demands import Demand, amount_text, free_text, plain_amount
 from numalign.core.explain.hints import LISTED_NODES_MAX, by_resource, conflicts, preferred_singles
 from numalign.core.kubelet.admission import pod_level
@@ -29,40 +30,41 @@ class MergeWords:
 
 
 def words(
-    draft: Draft, topology: TopologyPolicy, step: MergeStep, wanted: Mapping[str, Demand]
+    draft: Draft,
+    topology: TopologyPolicy,
+    step: MergeStep,
+    wanted: Mapping[str, Demand],
+    cause: Cause | None,
 ) -> MergeWords:
     answers = by_resource(step)
     found = conflicts(topology, step)
     assert found, "a refused merge has a smallest part that is refused"
-    names = found[0]
-    who = _who(step)
-    if len(names) == 1:
-        [name] = names
+    names = found[0] if cause is None else cause.resources
+    how = How.UNPROVEN if cause is None else cause.how
+
+    def alone(name: str) -> str:
         if answers[name] is Affinity.NOWHERE:
-            text = f"{who} {_nowhere(draft, name, wanted.get(name))}"
-        else:
-            text = f"{who} {_alone(topology, name, answers[name], wanted.get(name))}"
+            return _nowhere(draft, name, wanted.get(name))
+        return _alone(topology, name, answers[name], wanted.get(name))
+
+    around = next((some for some in found if set(names) <= set(some)), names)
+    if how is How.TOGETHER:
+        text = "; it ".join(alone(name) for name in names)
+    elif len(around) == 1:
+        text = alone(around[0])
     else:
-        text = f"{who} {_conflict(topology, names, answers, wanted)}"
-    facts = _other_conflicts(found)
-    facts += [
+        text = _conflict(topology, around, answers, wanted)
+    facts = [
         f"{d.resource}: {amount_text(d.resource, d.asked)} asked, {free_text(d)}."
         for d in wanted.values()
-        if d.resource not in names
+        if d.resource not in around
     ]
-    is_nowhere = len(names) == 1 and answers[names[0]] is Affinity.NOWHERE
-    return MergeWords(text, names, tuple(facts), is_nowhere)
+    is_nowhere = any(answers[name] is Affinity.NOWHERE for name in names)
+    return MergeWords(f"{_who(step)} {text}", names, tuple(facts), is_nowhere)
 
 
 def _who(step: MergeStep) -> str:
     return "the pod as a whole" if step.container is None else f"container {step.container}"
-
-
-def _other_conflicts(found: list[tuple[str, ...]]) -> list[str]:
-    others = [" with ".join(names) for names in found[1:]]
-    if not others:
-        return []
-    return [f"The same alone would refuse it for {'; '.join(others)}."]
 
 
 def _asks(name: str, demand: Demand | None) -> str:
@@ -96,7 +98,8 @@ def _pool_problem(draft: Draft, name: str) -> str | None:
         return None
     if name == "cpu":
         return pod_level.cpu_pool_problem(draft.pod, draft.settings)
-    return pod_level.memory_pool_problem(draft.pod, draft.settings)
+    short = pod_level.memory_pool_problem(draft.pod, draft.settings)
+    return None if short is None else short[1]
 
 
 # One resource that the policy does not take.
@@ -111,7 +114,7 @@ def _alone(
     width = answer.preferred_count
     if topology.name == SINGLE:
         rule = f"under {SINGLE} all must come from one node"
-        if width > 1:
+        if width > 1 and (demand is None or demand.most_on_one < demand.asked):
             rule += ", and even on the empty host no node has that much"
         elif demand is not None and demand.free_on_one < demand.asked:
             rule += f": {plain_amount(name, demand.asked - demand.free_on_one)} too few"

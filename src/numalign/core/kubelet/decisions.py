@@ -57,6 +57,9 @@ class Rejected:
     message: str
     container: str | None = None  # where it failed; None: for the pod as a whole
     provider: str | None = None  # who failed to allocate; None: the topology policy refused
+    # For explanations only: what was asked of the provider, and its own words, not framed.
+    resources: tuple[str, ...] = field(default=(), compare=False)
+    fault: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +76,12 @@ Decision = Admitted | Rejected | Broken
 class AllocationError(Exception):
     """A provider cannot give what was asked; becomes a Rejected at the end of the admission."""
 
-    def __init__(self, text: str, reason: Reason = Reason.UNEXPECTED) -> None:
+    def __init__(
+        self, text: str, resources: tuple[str, ...], reason: Reason = Reason.UNEXPECTED
+    ) -> None:
         super().__init__(text)
         self.text = text
+        self.resources = resources  # that it cannot give
         self.reason = reason
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from numalign.core.explain.causes import Case
 from numalign.core.explain.demands import Demand
-from numalign.core.explain.explain import Case, Explanation
+from numalign.core.explain.explain import Explanation
 from numalign.core.explain.hints import HintTable
 from numalign.core.explain.placement_cost import Cost, Reach
 from numalign.core.kubelet.decisions import Admitted

@@ -7,8 +7,18 @@ from dataclasses import replace
 from itertools import chain, combinations, permutations
 from typing import Final
 
+from numalign.core.explain.causes import Case
 from numalign.core.explain.demands import amount_text, demands
-from numalign.core.explain.explain import Case, Explanation, explain
+from numalign.core.explain.explain import Explanation, explain
+from numalign.core.explain.pod_edits import (
+    Edit,
+    amount_of,
+    edited,
+    holders_of,
+    least_of,
+    unit_of,
+    with_container,
+)
 from numalign.core.kubelet.admission.admission import NOT_ALIGNED_POD
 from numalign.core.kubelet.admission.draft import Draft
 from numalign.core.kubelet.admission.verdict import verdict_on
@@ -25,7 +35,6 @@ from numalign.core.pod import (
 )
 from numalign.core.values.quantity import Quantity
 from numalign.core.values.sizes import human
-from numalign.core.what_if.pod_edits import Edit, amount_of, edited, with_container
 from numalign.core.what_if.search import Change, Kind, Search
 
 MORE_DEVICES_MAX: Final = 4
@@ -33,7 +42,6 @@ MORE_CPUS_MAX: Final = 256
 AMOUNTS_MAX: Final = 96  # amounts of memory that are tried for one container
 TOGETHER_MAX: Final = 16  # requests that are changed together
 PERMUTED_MAX: Final = 4  # containers of one kind whose orders are all tried
-_MI: Final = 1 << 20
 
 # Requests.
 
@@ -43,7 +51,7 @@ def requests(search: Search) -> Iterator[Change]:
     pod = search.case.pod
     found = 0
     for resource in search.explanation.resources:
-        for container in _holders(pod, resource):
+        for container in holders_of(pod, resource):
             for change in _requests_of(search, container, resource):
                 found += 1
                 yield change
@@ -80,7 +88,7 @@ def _first_step(search: Search, case: Case, found: Explanation) -> list[Edit]:
     """The least edit after which the pod is not refused for the same any more."""
     order = [found.container, *(c.name for c in reversed(case.pod.in_order)), None]
     for resource in found.resources:
-        holders = sorted(_holders(case.pod, resource), key=order.index)
+        holders = sorted(holders_of(case.pod, resource), key=order.index)
         for container in holders:
             before = amount_of(case.pod, container, resource)
             assert before is not None, "a holder has an amount"
@@ -88,7 +96,7 @@ def _first_step(search: Search, case: Case, found: Explanation) -> list[Edit]:
                 edits: list[Edit] = [(container, resource, amount)]
                 if _gets_further(search, case, found, edits):
                     return edits
-        least = _least(resource)
+        least = least_of(resource)
         edits = [(container, resource, least) for container in holders]
         if len(edits) > 1 and _gets_further(search, case, found, edits):
             return edits
@@ -98,13 +106,6 @@ def _first_step(search: Search, case: Case, found: Explanation) -> list[Edit]:
 def _gets_further(search: Search, case: Case, found: Explanation, edits: list[Edit]) -> bool:
     after = _asked_again(search, case, edited(case.pod, edits))
     return not _is_same_refusal(found, after)
-
-
-def _least(resource: str) -> Quantity | None:
-    """What is as good as nothing: no CPU of its own, the smallest piece of memory, no device."""
-    if resource == "cpu":
-        return Quantity.of_milli(500)
-    return Quantity.of(_unit(resource), binary=True) if is_memory_type(resource) else None
 
 
 def _asked_again(search: Search, case: Case, pod: Pod) -> Case:
@@ -136,17 +137,7 @@ def _less(
     else:
         for count in range(before.value() - 1, 0, -1):
             yield Quantity.of(count)
-    yield _least(resource)
-
-
-def _holders(pod: Pod, resource: str) -> list[str | None]:
-    """Who asks for a resource; None stands for the pod itself."""
-    found: list[str | None] = [
-        c.name for c in pod.in_order if resource in c.requests or resource in c.limits
-    ]
-    if resource in (pod.requests or {}):
-        found.insert(0, None)
-    return found
+    yield least_of(resource)
 
 
 def _requests_of(search: Search, container: str | None, resource: str) -> Iterator[Change]:
@@ -196,7 +187,7 @@ def _bytes_less(
     """Amounts below the one asked for: those at which something changes, or else by halves."""
     case = search.case
     yield from _rounded_sums(case, search.explanation, container, resource, before)
-    unit = _unit(resource)
+    unit = unit_of(resource)
     low, high = 0, before // unit
     while high - low > 1:  # fits at low, or low is nothing; does not fit at high
         middle = (low + high) // 2
@@ -216,19 +207,13 @@ def _rounded_sums(
 
     What fits changes only where such a sum is reached.
     """
-    unit = _unit(resource)
+    unit = unit_of(resource)
     tried: set[int] = set()
     for size in _sums(case, found, container, resource):
         rounded = size // unit * unit
         if 0 < rounded < before and rounded not in tried and len(tried) < AMOUNTS_MAX:
             tried.add(rounded)
             yield Quantity.of(rounded, binary=True)
-
-
-def _unit(resource: str) -> int:
-    if resource.startswith("hugepages-"):
-        return Quantity.parse(resource.removeprefix("hugepages-")).value()
-    return _MI
 
 
 def _sums(case: Case, found: Explanation, container: str | None, resource: str) -> list[int]:

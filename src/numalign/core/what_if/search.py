@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from numalign.core.explain.explain import Case, Explanation
+from numalign.core.explain.causes import Case
+from numalign.core.explain.explain import Explanation
 from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet.admission.draft import no_preference
 from numalign.core.kubelet.admission.verdict import verdict_on

@@ -28,7 +28,7 @@ from numalign.apps.agent.model import (
     waiting,
 )
 from numalign.apps.agent.steps import lifecycle
-from numalign.core.explain.explain import Case
+from numalign.core.explain.causes import Case
 from numalign.core.kubelet import host
 from numalign.core.kubelet.admission.verdict import refusal, verdict_on
 from numalign.core.kubelet.decisions import Trace

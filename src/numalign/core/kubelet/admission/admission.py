@@ -176,7 +176,9 @@ def _attempt(
         if error.reason is decisions.Reason.UNEXPECTED:
             message = f"Allocate failed due to {error.text}, which is unexpected"
         raise _RefusedError(
-            decisions.Rejected(error.reason, message, container, provider)
+            decisions.Rejected(
+                error.reason, message, container, provider, error.resources, error.text
+            )
         ) from error
     if trace is not None:
         trace.steps.append(decisions.AllocateStep(container, provider))

@@ -26,6 +26,7 @@ from numalign.core.pod import (
     Qos,
     exclusive_cpus,
     has_pod_level_managers,
+    is_memory_type,
     memory_requests,
     pod_exclusive_cpus,
     pod_limits,
@@ -340,7 +341,8 @@ class Draft:
             try:
                 request = memory_requests(self.pod, container, self.settings)
             except NotAnIntegerError as error:
-                raise AllocationError(str(error)) from error
+                kinds = tuple(n for n in container.requests if is_memory_type(n))
+                raise AllocationError(str(error), kinds) from error
             if not request and self.skips_empty_memory:
                 return
             if blocks is None:

@@ -50,8 +50,8 @@ def cpu_pool_problem(pod: Pod, settings: Settings) -> str | None:
     return _NO_SHARED.format("cpu", "cpus") if has_shared and own >= total else None
 
 
-def memory_pool_problem(pod: Pod, settings: Settings) -> str | None:
-    """The same for memory, of any kind."""
+def memory_pool_problem(pod: Pod, settings: Settings) -> tuple[str, str] | None:
+    """The same for memory: the kind of which nothing is left, and the kubelet's words."""
     totals = pod_memory_requests(pod, settings)
     own = dict.fromkeys(totals, 0)
     has_shared = False
@@ -60,7 +60,7 @@ def memory_pool_problem(pod: Pod, settings: Settings) -> str | None:
         if container.is_regular_init:
             short = next((t for t in totals if own[t] >= totals[t]), None)
             if not request and short is not None:
-                return _NO_INIT.format(short)
+                return short, _NO_INIT.format(short)
         elif not request:
             has_shared = True
         else:
@@ -68,7 +68,7 @@ def memory_pool_problem(pod: Pod, settings: Settings) -> str | None:
                 own[t] = own.get(t, 0) + size
     short = next((t for t in totals if own[t] >= totals[t]), None)
     if has_shared and short is not None:
-        return _NO_SHARED.format(short, "memory")
+        return short, _NO_SHARED.format(short, "memory")
     return None
 
 
@@ -84,7 +84,7 @@ def give_cpus(
         return state
     problem = cpu_pool_problem(pod, settings)
     if problem is not None:
-        raise AllocationError(problem, Reason.EMPTY_POD_SHARED_POOL)
+        raise AllocationError(problem, ("cpu",), Reason.EMPTY_POD_SHARED_POOL)
     cpu_static.check_full_cores(policy, state, count)
     cpus = cpu_static.taken(policy, state, hint, 0, count)
     before = state
@@ -110,7 +110,7 @@ class KeptPodSetError(AllocationError):
     """The pod is refused although its CPUs are already noted; the kubelet never frees them."""
 
     def __init__(self, text: str, state: CpuState) -> None:
-        super().__init__(text)
+        super().__init__(text, ("cpu",))
         self.state = state
 
 
@@ -146,9 +146,10 @@ def give_memory(
     totals = pod_memory_requests(pod, settings)
     if not totals:
         return state
-    problem = memory_pool_problem(pod, settings)
-    if problem is not None:
-        raise AllocationError(problem, Reason.EMPTY_POD_SHARED_POOL)
+    short = memory_pool_problem(pod, settings)
+    if short is not None:
+        kind, problem = short
+        raise AllocationError(problem, (kind,), Reason.EMPTY_POD_SHARED_POOL)
     mask = memory_static.chosen_nodes(policy, state.machine, totals, {}, hint)
     accounts = memory_static.charged(state.machine, mask, totals, {})
     blocks = memory_static.blocks_of(mask, totals)

@@ -123,6 +123,7 @@ def check_full_cores(policy: CpuPolicy, state: CpuState, count: int) -> None:
     if count % per_core:
         raise AllocationError(
             f"SMT Alignment Error: requested {count} cpus not multiple cpus per core = {per_core}",
+            ("cpu",),
             Reason.SMT_ALIGNMENT,
         )
     available = (state.shared & ~policy.reserved_cores).bit_count()
@@ -130,6 +131,7 @@ def check_full_cores(policy: CpuPolicy, state: CpuState, count: int) -> None:
         raise AllocationError(
             "SMT Alignment Error: not enough free physical CPUs: available physical CPUs = "
             f"{available}, requested CPUs = {count}, CPUs per core = {per_core}",
+            ("cpu",),
             Reason.SMT_ALIGNMENT,
         )
 
@@ -153,7 +155,7 @@ def taken(policy: CpuPolicy, state: CpuState, hint: Hint, reusable: int, count: 
         missing = count - first.bit_count()
         rest = policy.choose(allocatable & ~first, missing) if missing else 0
     except NotEnoughCpusError as error:
-        raise AllocationError(str(error)) from error
+        raise AllocationError(str(error), ("cpu",)) from error
     except EndlessLoopError as error:
         raise KubeletBreaksError(Breakage.ENDLESS_LOOP, str(error)) from error
     return first | rest

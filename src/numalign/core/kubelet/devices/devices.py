@@ -285,7 +285,8 @@ def chosen(
     if available.bit_count() < missing:
         raise AllocationError(
             f"requested number of devices unavailable for {name}. "
-            f"Requested: {missing}, Available: {available.bit_count()}"
+            f"Requested: {missing}, Available: {available.bit_count()}",
+            (name,),
         )
     if missing:
         taken |= _split_and_take(resource, wanted, hint_, (available, taken, missing), preferred)
@@ -298,7 +299,8 @@ def check_unchanged(state: DeviceState, wanted: Wanted) -> None:
     if held and len(held) != wanted.count:
         raise AllocationError(
             f'pod "{wanted.uid}" container "{wanted.container}" changed request for resource '
-            f'"{wanted.resource}" from {len(held)} to {wanted.count}'
+            f'"{wanted.resource}" from {len(held)} to {wanted.count}',
+            (wanted.resource,),
         )
 
 
@@ -306,17 +308,18 @@ def _checked(state: DeviceState, wanted: Wanted) -> DeviceResource:
     name = wanted.resource
     held = state.held(wanted.uid, wanted.container, name)
     if name not in state.resources:
-        raise AllocationError(f"cannot allocate unregistered device {name}")
+        raise AllocationError(f"cannot allocate unregistered device {name}", (name,))
     resource = state.resources[name]
     if not resource.healthy:
         raise AllocationError(
-            f"no healthy devices present; cannot allocate unhealthy devices {name}"
+            f"no healthy devices present; cannot allocate unhealthy devices {name}", (name,)
         )
     healthy = resource.mask(held) & resource.healthy
     if healthy.bit_count() != len(held):
         raise AllocationError(
             "previously allocated devices are no longer healthy; "
-            f"cannot allocate unhealthy devices {name}"
+            f"cannot allocate unhealthy devices {name}",
+            (name,),
         )
     return resource
 
@@ -366,7 +369,8 @@ def _split_and_take(
     if got.bit_count() < missing:
         raise AllocationError(
             "unexpectedly allocated less resources than required. "
-            f"Requested: {wanted.count}, Got: {(already | got).bit_count()}"
+            f"Requested: {wanted.count}, Got: {(already | got).bit_count()}",
+            (wanted.resource,),
         )
     return got
 

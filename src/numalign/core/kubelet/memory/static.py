@@ -217,7 +217,7 @@ def chosen_nodes(
     mask = hint.nodes
     assert mask is not None, "an extended hint always names nodes"
     if mask & (mask - 1) and _violates(accounts, mask):
-        raise AllocationError(VIOLATION)
+        raise AllocationError(VIOLATION, tuple(request))
     return mask
 
 
@@ -227,9 +227,9 @@ def _default(
     found = hint_set(policy, accounts, request, reusable)
     best = found.best() if found and "memory" in request else None
     if best is None:
-        raise AllocationError(NO_DEFAULT)
+        raise AllocationError(NO_DEFAULT, tuple(request))
     if hint.preferred and not best.preferred:
-        raise AllocationError(NOT_PREFERRED_DEFAULT)
+        raise AllocationError(NOT_PREFERRED_DEFAULT, tuple(request))
     return best
 
 
@@ -240,9 +240,9 @@ def _extended(
     found = hint_set(policy, accounts, request, reusable)
     best = found.best(hint.nodes) if found and "memory" in request else None
     if best is None:
-        raise AllocationError(NO_EXTENSION)
+        raise AllocationError(NO_EXTENSION, tuple(request))
     if hint.preferred and not best.preferred:
-        raise AllocationError(NOT_PREFERRED_EXTENSION)
+        raise AllocationError(NOT_PREFERRED_EXTENSION, tuple(request))
     return best
 
 

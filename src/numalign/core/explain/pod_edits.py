@@ -1,13 +1,16 @@
-"""A pod with other requests: what the searches for changes try, one edit after the other."""
+"""A pod with other requests: what the search for causes and changes tries, edit by edit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from numalign.core.pod import Container, Pod, Resources
 from numalign.core.values.quantity import Quantity
+
+_MI: Final = 1 << 20
 
 Edit = tuple[str | None, str, Quantity | None]  # container (None: the pod itself), resource, amount
 
@@ -43,11 +46,11 @@ def _other_amounts(
     new_limits = {k: v for k, v in limits.items() if k != resource}
     if amount is not None:
         new_requests[resource] = amount
-        if limit is not None:
-            keeps = before is not None and limit != before and limit >= amount
-            new_limits[resource] = limit if keeps else amount
+        if limit is not None or before is None:
+            keeps = limit is not None and before not in {None, limit} and limit >= amount
+            new_limits[resource] = limit if keeps and limit is not None else amount
     # The order of resources decides nothing but which message comes first: keep it.
-    order = [*requests, *limits]
+    order = [*requests, *limits, resource]
     return _sorted_like(new_requests, order), _sorted_like(new_limits, order)
 
 
@@ -69,3 +72,32 @@ def amount_of(pod: Pod, container: str | None, resource: str) -> Quantity | None
         if one.name == container:
             return one.requests.get(resource, one.limits.get(resource))
     return None
+
+
+def holders_of(pod: Pod, resource: str) -> list[str | None]:
+    """Who asks for a resource; None stands for the pod itself."""
+    found: list[str | None] = [
+        c.name for c in pod.in_order if resource in c.requests or resource in c.limits
+    ]
+    if resource in (pod.requests or {}):
+        found.insert(0, None)
+    return found
+
+
+def least_of(resource: str) -> Quantity | None:
+    """What is as good as nothing and leaves the class of the pod as it is.
+
+    No CPU of its own, the smallest piece of memory, no device.
+    """
+    if resource == "cpu":
+        return Quantity.of_milli(500)
+    if resource == "memory":
+        return Quantity.of(_MI, binary=True)
+    return None
+
+
+def unit_of(resource: str) -> int:
+    """The bytes by which a request for memory is changed."""
+    if resource.startswith("hugepages-"):
+        return Quantity.parse(resource.removeprefix("hugepages-")).value()
+    return _MI

@@ -2,9 +2,9 @@
 
 from tests.core.hosts import container, pod, resources
 
+from numalign.core.explain.pod_edits import amount_of, edited
 from numalign.core.pod import Container, Pod, Qos
 from numalign.core.values.quantity import Quantity
-from numalign.core.what_if.pod_edits import amount_of, edited
 
 TWO = Quantity.of(2)
 
