@@ -172,6 +172,8 @@ def cause_faults(snapshot, case, found):
         return
     containers = [c for c in case.pod.in_order if found.container in {None, c.name}]
     asked_for = {name for c in containers for name in (*c.requests, *c.limits)}
+    if found.container is None:
+        asked_for |= {*(case.pod.requests or {}), *(case.pod.limits or {})}
     if case.verdict.provider is not None:  # others only matter for the place that was agreed on
         asked_for = {name for name in asked_for if manager_of(name) == case.verdict.provider}
     single = {n for n in asked_for if is_decided_otherwise(snapshot, case, (n,))}
@@ -188,7 +190,8 @@ def _allocation_faults(case, found, decision):
     last = case.trace.steps[-1]
     if (last.container, last.provider) != (found.container, found.provider) or not last.error:
         yield f"names {found.container}, {found.provider}; the trace has {last}"
-    if any(manager_of(resource) != decision.provider for resource in found.resources):
+    is_lack = found.how is How.LACKING
+    if not is_lack and any(manager_of(r) != decision.provider for r in found.resources):
         yield f"{found.resources} are not dealt with by {decision.provider}"
     if decision.provider == "device_manager" and found.resources[0] not in decision.message:
         yield f"names {found.resources}, decided was {decision.message}"

@@ -173,11 +173,12 @@ def _uncountable(who: str, container: Container | None, named: tuple[str, ...]) 
     if any(name in container.requests for name in names):
         text = f"{who} asks for an amount of {listed} that is no whole number of bytes"
     else:
+        names = named or names
+        lacks = "neither memory nor CPUs" if "cpu" in names else "no memory"
         text = (
-            f"{who} has no requests of its own in a pod that has, and the memory manager then "
+            f"{who} asks for {lacks} of its own in a pod that does, and the memory manager then "
             "finds no place for it"
         )
-        names = named or names
     return AllocationWords(text, names)
 
 

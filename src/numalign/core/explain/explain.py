@@ -71,6 +71,7 @@ class Explanation:
     provider: str | None = None
     resources: tuple[str, ...] = ()  # those without which the decision would be another
     how: How = How.UNPROVEN
+    conflict: tuple[str, ...] = ()  # all that do not agree with each other, the cause among them
     demands: tuple[Demand, ...] = ()
     facts: tuple[str, ...] = ()
     table: HintTable | None = None
@@ -142,8 +143,8 @@ def on_empty_host(case: Case) -> Case:
 def _empty_facts(case: Case, found: Explanation, alone: Case) -> list[str]:
     if isinstance(alone.verdict, Admitted):
         return ["Without any other pod the host would admit it."]
-    if len(found.resources) > 1 and found.step is Step.MERGE and _same_conflict(found, alone):
-        names = " and ".join(found.resources)
+    if found.conflict and _same_conflict(found, alone):
+        names = " and ".join(found.conflict)
         return [f"{names} can never agree on this host: even without any other pod they do not."]
     return [f"Even without any other pod the host would not admit it{_as_configured(case)}."]
 
@@ -155,7 +156,7 @@ def _same_conflict(found: Explanation, alone: Case) -> bool:
         return False
     if step is None or alone.host.topology is None or step.container != found.container:
         return False
-    return found.resources in conflicts(alone.host.topology, step)
+    return found.conflict in conflicts(alone.host.topology, step)
 
 
 def _as_configured(case: Case) -> str:
@@ -234,8 +235,10 @@ def _rejected(case: Case, verdict: Rejected, preferred: Preferred) -> Explanatio
         cause = find_cause(case, hinted, preferred)
         merged = explain_merge.words(draft, case.host.topology, last, wanted, cause)
         text, resources, facts = merged.text, merged.resources, merged.facts
+        conflict: tuple[str, ...] = merged.conflict
         stage = _merge_stage(merged)
     else:
+        conflict = ()
         cause = find_cause(case, _given_by(verdict, wanted), preferred)
         given = allocation.words(draft, verdict, container, last, wanted, cause)
         text, resources, facts = given.text, given.resources, given.facts
@@ -248,6 +251,7 @@ def _rejected(case: Case, verdict: Rejected, preferred: Preferred) -> Explanatio
         provider=verdict.provider or _provider(wanted, resources),
         resources=resources,
         how=How.UNPROVEN if cause is None else cause.how,
+        conflict=conflict,
         demands=tuple(wanted[r] for r in resources if r in wanted),
         facts=facts,
         table=None if last is None else table(last, case.host.all_nodes),
@@ -269,7 +273,7 @@ _ALLOCATION_STEPS: Final = {
 def _merge_stage(merged: explain_merge.MergeWords) -> Step:
     if merged.is_nowhere:
         return Step.HINTS
-    return Step.MERGE if len(merged.resources) > 1 else Step.POLICY
+    return Step.MERGE if merged.conflict else Step.POLICY
 
 
 def _provider(wanted: dict[str, Demand], resources: tuple[str, ...]) -> str | None:

@@ -26,6 +26,7 @@ class MergeWords:
     text: str
     resources: tuple[str, ...]
     facts: tuple[str, ...]
+    conflict: tuple[str, ...]  # all that do not agree, the cause among them
     is_nowhere: bool
 
 
@@ -60,7 +61,8 @@ def words(
         if d.resource not in around
     ]
     is_nowhere = any(answers[name] is Affinity.NOWHERE for name in names)
-    return MergeWords(f"{_who(step)} {text}", names, tuple(facts), is_nowhere)
+    conflict = around if len(around) > 1 and how is not How.TOGETHER else ()
+    return MergeWords(f"{_who(step)} {text}", names, tuple(facts), conflict, is_nowhere)
 
 
 def _who(step: MergeStep) -> str:

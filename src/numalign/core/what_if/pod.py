@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain, combinations, permutations
 from typing import Final
 
-from numalign.core.explain.causes import Case
+from numalign.core.explain.causes import Case, How, is_same_refusal
 from numalign.core.explain.demands import amount_text, demands
 from numalign.core.explain.explain import Explanation, explain
 from numalign.core.explain.pod_edits import (
@@ -50,6 +50,9 @@ def requests(search: Search) -> Iterator[Change]:
     """The least change of each request that lets the pod in; of several where no one does."""
     pod = search.case.pod
     found = 0
+    if search.explanation.how is How.LACKING:
+        yield from _own_requests(search)
+        return
     for resource in search.explanation.resources:
         for container in holders_of(pod, resource):
             for change in _requests_of(search, container, resource):
@@ -60,6 +63,19 @@ def requests(search: Search) -> Iterator[Change]:
         yield change
     if not found:
         yield from _together(search)
+
+
+def _own_requests(search: Search) -> Iterator[Change]:
+    """Requests for a container that has none, in a pod with resources of its own."""
+    pod, container = search.case.pod, search.explanation.container
+    edits: list[Edit] = [(container, n, least_of(n)) for n in search.explanation.resources]
+    after = edited(pod, edits)
+    verdict = search.admits(after)
+    if verdict is not None:
+        asked = " and ".join(f"{resource} ({amount})" for _, resource, amount in edits)
+        text = f"let container {container} ask for some {asked} of its own"
+        records = tuple((c, resource, "0", str(amount)) for c, resource, amount in edits)
+        yield Change(Kind.REQUEST, text, after, verdict, size=1.0, edits=records)
 
 
 def _together(search: Search) -> Iterator[Change]:
@@ -104,8 +120,14 @@ def _first_step(search: Search, case: Case, found: Explanation) -> list[Edit]:
 
 
 def _gets_further(search: Search, case: Case, found: Explanation, edits: list[Edit]) -> bool:
+    """Whether the pod gets past this refusal, or these requests are no part of it any more."""
     after = _asked_again(search, case, edited(case.pod, edits))
-    return not _is_same_refusal(found, after)
+    if not is_same_refusal(case, after.verdict):
+        return True
+    if len(found.resources) == 1:
+        return False
+    now = explain(after, with_empty=False)
+    return not any(resource in now.resources for _, resource, _ in edits)
 
 
 def _asked_again(search: Search, case: Case, pod: Pod) -> Case:
@@ -115,17 +137,6 @@ def _asked_again(search: Search, case: Case, pod: Pod) -> Case:
         case.host, case.before, case.totals, pod, preferred=search.preferred, trace=trace
     )
     return replace(case, pod=pod, after=after, verdict=verdict, trace=trace)
-
-
-def _is_same_refusal(found: Explanation, after: Case) -> bool:
-    if isinstance(after.verdict, Admitted):
-        return False
-    now = explain(after, with_empty=False)
-    if (now.step, now.container) != (found.step, found.container):
-        # A container further on has been reached, or the same one further on.
-        order = [None, *(c.name for c in after.pod.in_order)]
-        return order.index(now.container) < order.index(found.container)
-    return bool(set(now.resources) & set(found.resources))
 
 
 def _less(
