@@ -561,4 +561,25 @@ MUTATIONS = [
         "    if policy.is_safe:\n",
         "tests/core/kubelet/test_two_fidelities.py",
     ),
+    (
+        "a cause is guessed: the first resource is named",
+        "src/numalign/core/explain/causes.py",
+        "    alone = [name for name in names if _matters(case, (name,), preferred)]\n",
+        "    alone = names[:1]\n",
+        "tests/core/explain/test_causes.py",
+    ),
+    (
+        "memory is taken away altogether, so that every pod becomes Burstable",
+        "src/numalign/core/explain/pod_edits.py",
+        '    if resource == "memory":\n        return Quantity.of(_MI, binary=True)\n',
+        "",
+        "tests/core/explain/test_causes.py",
+    ),
+    (
+        "a pod is told to do without what it was made for first of all",
+        "src/numalign/core/what_if/search.py",
+        "        return self.gives_up, kind,",
+        "        return not self.gives_up, kind,",
+        "tests/core/what_if/test_search.py",
+    ),
 ]

@@ -51,7 +51,7 @@ def ask(tmp_path, capsys, monkeypatch):
 
 
 def test_a_refused_pod_gives_a_sentence_first_and_exit_code_1(ask):
-    code, out, _ = ask("explain", [manifest("big", 20)])
+    code, out, _ = ask("explain", [manifest("big", 20)], "--details")
     assert code == 1
     assert out.startswith("Pod default/big is refused: container app asks for 20 exclusive CPUs;")
     for part in (
@@ -67,13 +67,44 @@ def test_a_refused_pod_gives_a_sentence_first_and_exit_code_1(ask):
 
 
 def test_an_admitted_pod_is_drawn_into_the_host_and_exits_0(ask):
-    code, out, _ = ask("explain", [manifest("small", 4)])
+    code, out, _ = ask("explain", [manifest("small", 4)], "-v")
     assert code == 0
     assert "is admitted with 4 CPUs of its own on NUMA node 0" in out
     assert "node 0  [RPP......PP.....]" in out
     assert "100% local, mean 10, worst 10" in out
     assert "not measured" in out
     assert "what would let it in" not in out
+
+
+def test_without_details_the_cause_and_three_changes_are_told(ask):
+    code, out, _ = ask("explain", [manifest("big", 20)])
+    assert code == 1
+    assert out.startswith("Pod default/big is refused: container app asks for 20 exclusive CPUs;")
+    numbered = [line[:3] for line in out.splitlines() if line[1:3] in {"1.", "2.", "3.", "4."}]
+    assert numbered == [" 1.", " 2.", " 3."]
+    assert out.endswith("--details shows 3 more changes, the hints and the host.\n")
+    assert "NODES" not in out and "node 0  [" not in out
+
+
+def test_replicas_with_the_same_answer_are_told_together(ask):
+    pods = [manifest(f"web-{number}", 12) for number in range(4)]
+    code, out, _ = ask("explain", pods)
+    assert code == 1
+    assert out.startswith(
+        "2 of 4 pods are admitted.\n\n2 pods are admitted: default/web-0 to web-1."
+    )
+    assert "2 pods are refused for the same reason, default/web-2 to web-3:" in out
+    assert out.count("The kubelet's words") == 1
+
+
+def test_a_resource_that_nothing_offers_is_said_and_not_taken_from_the_pod(ask):
+    trainer = manifest("train", 4)
+    trainer["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "2"
+    code, out, _ = ask("explain", [trainer])
+    assert code == 1
+    assert "no device plugin has registered" in " ".join(out.split())
+    assert "--device nvidia.com/gpu=COUNT@NODE" in " ".join(out.split())
+    assert "ask for no nvidia.com/gpu" not in out
 
 
 def test_later_pods_meet_the_host_as_earlier_ones_left_it(ask):

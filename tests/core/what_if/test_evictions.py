@@ -22,7 +22,7 @@ def texts(found, kind):
 def test_a_setting_that_needs_a_drain_is_not_named_where_the_drain_alone_does_it():
     host = snapshot(settings("single-numa-node"), machine(1), pod("a", container("c", 5, "1Gi")))
     found = helping(host, pod("b", container("x", 6, "1Gi")))
-    assert texts(found, Kind.LEAVE) == ["let default/a leave"]
+    assert texts(found, Kind.LEAVE) == ["delete or move default/a"]
     assert not any(change.drained for change in found)
 
 
@@ -80,4 +80,4 @@ def test_one_pod_that_leaves_is_named_before_two():
     busy = [pod(uid, container("c", size, "1Gi")) for uid, size in (("a", 3), ("b", 3), ("x", 7))]
     host = snapshot(settings("single-numa-node"), machine(), *busy)
     found = helping(host, pod("new", container("c", 7, "1Gi")))
-    assert texts(found, Kind.LEAVE) == ["let default/x leave"]
+    assert texts(found, Kind.LEAVE) == ["delete or move default/x"]

@@ -26,7 +26,8 @@ def test_whole_cores_are_reached_by_one_more_or_one_less():
         "let container app ask for 2 CPUs instead of 3 (1 less)",
         "let container app ask for 4 CPUs instead of 3 (1 more)",
     ]
-    assert "switch off the CPU manager's option full-pcpus-only" in texts(found, Kind.HOST)
+    option = "switch off the CPU manager's option full-pcpus-only"
+    assert f"{option} (restart the kubelet)" in texts(found, Kind.HOST)
 
 
 def test_several_odd_containers_are_rounded_together():

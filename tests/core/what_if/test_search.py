@@ -29,6 +29,17 @@ def test_small_changes_come_before_large_ones_and_the_pod_before_the_host():
     assert found == [less, more, host, hurting, drained]
 
 
+def test_what_a_pod_was_made_for_is_given_up_last_and_its_neighbours_leave_before_the_host_changes():
+    def change(kind, edits=(), **facts):
+        return Change(kind, "", REFUSED, ADMITTED, edits=edits, **facts)
+
+    none = change(Kind.REQUEST, (("c", "nvidia.com/gpu", "2", "0"),))
+    one = change(Kind.REQUEST, (("c", "nvidia.com/gpu", "2", "1"),))
+    leave, policy, drain = change(Kind.LEAVE), change(Kind.HOST, size=1), change(Kind.HOST, size=3)
+    found = sorted([none, drain, policy, leave, one], key=lambda item: item.rank)
+    assert found == [one, leave, policy, drain, none]
+
+
 def test_a_search_asks_no_more_often_than_allowed():
     search = searched(runs_max=2)
     assert search.admits(REFUSED) is None

@@ -32,7 +32,7 @@ def test_totals_are_helped_by_asking_for_less_or_by_pods_that_leave():
     full = Pod("a", "a", "x", (), (Container("c", resources("14"), {}),))
     new = Pod("b", "b", "x", (), (Container("c", resources("1500m"), {}),))
     found = helping(snapshot(settings(), machine(), full), new)
-    assert texts(found, Kind.LEAVE) == ["let x/a leave"]
+    assert texts(found, Kind.LEAVE) == ["delete or move x/a"]
     assert texts(found, Kind.REQUEST)
 
 

@@ -16,6 +16,7 @@ from numalign.core.values.sizes import human
 
 CELLS_MAX: Final = 64  # CPUs of a node that are drawn one by one
 _BAR: Final = 10  # cells of a memory bar
+CHANGES_SHORT: Final = 3  # that are shown first
 _CELLS: Final = {"preferred": "preferred", "possible": "possible", None: "-"}
 MARKS: Final = (("pod", "P", Tone.CPU), ("others", "#", Tone.PLAIN), ("reserved", "R", Tone.DIM))
 LEGEND: Final = "P this pod   # other pods   R reserved   . free; one mark is one CPU"
@@ -23,7 +24,38 @@ LEGEND: Final = "P this pod   # other pods   R reserved   . free; one mark is on
 View = Mapping[str, Any]
 
 
-def render(answer: View, *, width: int = 100) -> list[Line]:
+def render(answer: View, *, width: int = 100, details: bool = True) -> list[Line]:
+    """All that is known, or only what is read first."""
+    lines = _details(answer, width) if details else _short(answer, width)
+    return [tuple(Span(printable(s.text), s.tone) for s in spans) for spans in lines]
+
+
+def _short(answer: View, width: int) -> list[Line]:
+    """The cause, the best changes, and where to look further."""
+    lines = sentence(answer, width)
+    if answer["admitted"]:
+        found = placements(answer.get("placements") or (), width)
+        return [*lines, line(""), *found] if found else lines
+    first, rest = (answer.get("changes") or [])[:CHANGES_SHORT], answer.get("changes") or []
+    lines.append(line(""))
+    if first:
+        lines.append(line("What would let it in, each tried:", Tone.TITLE))
+        lines += changes({**answer, "changes": first}, width)
+    elif answer.get("changes") is not None and not answer.get("unoffered"):
+        lines.append(line("Nothing that was tried would let it in.", Tone.TITLE))
+    for resource in answer.get("unoffered") or ():
+        text = (
+            f"Start the device plugin of {resource}. For a what-if, declare the devices: "
+            f"--device {resource}=COUNT@NODE"
+        )
+        lines += wrap((Span(text),), width, prose=True)
+    more = len(rest) - len(first)
+    shown = f"{more} more {'change' if more == 1 else 'changes'}, " if more > 0 else ""
+    lines.append(line(f"--details shows {shown}the hints and the host.", Tone.DIM))
+    return lines
+
+
+def _details(answer: View, width: int) -> list[Line]:
     lines = sentence(answer, width)
     parts = (
         ("", facts(answer, width)),
@@ -43,7 +75,43 @@ def render(answer: View, *, width: int = 100) -> list[Line]:
             if title:
                 lines.append(line(title, Tone.TITLE))
             lines += part
-    return [tuple(Span(printable(s.text), s.tone) for s in spans) for spans in lines]
+    return lines
+
+
+def grouped(answers: Sequence[View]) -> Iterator[tuple[str, Sequence[View]]]:
+    """Neighbouring answers that are the same but for the pod, and what to say of them together."""
+    start = 0
+    for number in range(1, len(answers) + 1):
+        if number < len(answers) and _same(answers[start], answers[number]):
+            continue
+        group = answers[start:number]
+        yield _together(group), group
+        start = number
+
+
+def _same(one: View, other: View) -> bool:
+    return _without_name(one) == _without_name(other) and _base(one) == _base(other)
+
+
+def _without_name(answer: View) -> tuple[object, ...]:
+    # Replicas that are admitted sit on other CPUs each; those that are refused change nothing.
+    text = "" if answer["admitted"] else answer["sentence"].replace(answer["pod"], "", 1)
+    return answer["admitted"], text
+
+
+def _base(answer: View) -> str:
+    pod: str = answer["pod"]
+    name, _, number = pod.rpartition("-")
+    return name if number.isdecimal() else pod
+
+
+def _together(group: Sequence[View]) -> str:
+    if len(group) == 1:
+        return ""
+    first, last = group[0]["pod"], group[-1]["pod"].rpartition("/")[2]
+    if group[0]["admitted"]:
+        return f"{len(group)} pods are admitted: {first} to {last}."
+    return f"{len(group)} pods are refused for the same reason, {first} to {last}:"
 
 
 def sentence(answer: View, width: int) -> list[Line]:

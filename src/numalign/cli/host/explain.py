@@ -52,21 +52,31 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     search: Annotated[
         bool, typer.Option("--search/--no-search", help="Search for changes that would help.")
     ] = True,
+    details: Annotated[
+        bool,
+        typer.Option(
+            "--details",
+            help="Also the facts, the hints, the host and all changes; -v does the same.",
+        ),
+    ] = False,
     output: Annotated[str, output_option(*FORMATS)] = "text",
 ) -> int:
     """Say why pods are admitted or refused, and what would help.
 
-    One sentence first; then the container, resource and NUMA nodes, the hints, the host, and
-    changes of the pod or the host that would let it in, smallest first, each of them tried.
-    Several pods are asked in order, each on the host as those before it left it. Exit code 0 if
-    all are admitted, 1 if one is not, 2 for bad input.
+    The cause first: a request is named only if the host would decide otherwise without it. Then
+    the three best changes, each of them tried: of the pod, of other pods, of the host.
+    Several pods are asked in order, each on the host as those before it left it; replicas with
+    the same answer are told together. Exit code 0 if all are admitted, 1 if one is not, 2 for bad
+    input.
     """
+    details = details or ctx.find_root().obj.verbosity > 0
     if what:
         return _live(
             Output.of(ctx),
             output,
             what,
             lambda name: explain_pod.live_answer(name, namespace, host, cluster, search=search),
+            details=details,
         )
     if not files:
         raise typer.BadParameter("give a manifest with -f, or 'pod NAME' for a pod of a cluster")
@@ -79,12 +89,17 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     found = sources.loaded(on)
     with SearchProgress() as progress:
         answers = list(explaining.answers(found, records, going=progress.going, search=search))
-    _show(out, output, answers)
+    _show(out, output, answers, details=details)
     return OK if all(answer["admitted"] for answer in answers) else FAILED
 
 
 def _live(
-    out: Output, output: str, what: list[str], answer_of: Callable[[str], dict[str, Any]]
+    out: Output,
+    output: str,
+    what: list[str],
+    answer_of: Callable[[str], dict[str, Any]],
+    *,
+    details: bool,
 ) -> int:
     if len(what) != 2 or what[0] not in {"pod", "pods", "po"}:
         raise typer.BadParameter(f"found {' '.join(what)!r}, expected 'pod NAME'")
@@ -94,18 +109,25 @@ def _live(
 
         out.lines([line(f"{what[1]} {answer['status']}", Tone.TITLE)])
         out.lines([line(f"On {answer['host']}, as it is now:", Tone.DIM)])
-    _show(out, output, [answer])
+    _show(out, output, [answer], details=details)
     return OK if answer["admitted"] else FAILED
 
 
-def _show(out: Output, output: str, answers: list[dict[str, Any]]) -> None:
+def _show(out: Output, output: str, answers: list[dict[str, Any]], *, details: bool) -> None:
     if output != "text":
         out.data(output, answers)
         return
-    from numalign.apps.render.explanation import render
-    from numalign.apps.render.text import line
+    from numalign.apps.render.explanation import grouped, render
+    from numalign.apps.render.text import Tone, line
 
-    for number, answer in enumerate(answers):
-        if number:
+    admitted = sum(answer["admitted"] for answer in answers)
+    if len(answers) > 1:
+        out.lines([line(f"{admitted} of {len(answers)} pods are admitted.", Tone.TITLE)])
+    groups = [("", [one]) for one in answers] if details else grouped(answers)
+    for number, (together, group) in enumerate(groups):
+        if number or len(answers) > 1:
             out.lines([line("")])
-        out.lines(render(answer, width=out.width))
+        if together:
+            out.lines([line(together, Tone.TITLE)])
+        if not together or not group[0]["admitted"]:
+            out.lines(render(group[0], width=out.width, details=details))

@@ -210,3 +210,10 @@ def shortage_text(short: Shortage) -> str:
         f"the pod asks for {text(short.requested)}; the host offers {text(short.capacity)} to "
         f"pods, of which {text(short.used)} are requested already: {text(short.missing)} too few"
     )
+
+
+def unoffered_text(short: Shortage) -> str:
+    return (
+        f"the pod asks for {amount_text(short.resource, short.requested)}, and no device plugin "
+        "has registered that resource on this host"
+    )

@@ -13,7 +13,7 @@ from typing import Final, assert_never
 from numalign.core.explain import allocation
 from numalign.core.explain import merge as explain_merge
 from numalign.core.explain.causes import Case, How, find_cause
-from numalign.core.explain.demands import Demand, demands, shortage_text
+from numalign.core.explain.demands import Demand, demands, shortage_text, unoffered_text
 from numalign.core.explain.hints import HintTable, by_resource, conflicts, table
 from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet.admission.admission import CPU_MANAGER, DEVICE_MANAGER, MEMORY_MANAGER
@@ -71,6 +71,7 @@ class Explanation:
     provider: str | None = None
     resources: tuple[str, ...] = ()  # those without which the decision would be another
     how: How = How.UNPROVEN
+    unoffered: tuple[str, ...] = ()  # those of which this host has never had any
     conflict: tuple[str, ...] = ()  # all that do not agree with each other, the cause among them
     demands: tuple[Demand, ...] = ()
     facts: tuple[str, ...] = ()
@@ -208,17 +209,27 @@ def _last_merge(trace: Trace) -> MergeStep | None:
 
 def _out_of(case: Case, verdict: OutOf) -> Explanation:
     name = pod_name(case.pod)
-    texts = [shortage_text(short) for short in verdict.shortages]
+    unoffered = tuple(
+        short.resource
+        for short in verdict.shortages
+        if "/" in short.resource and short.resource not in case.before.devices.resources
+    )
+    texts = [
+        unoffered_text(short) if short.resource in unoffered else shortage_text(short)
+        for short in verdict.shortages
+    ]
+    resources = tuple(short.resource for short in verdict.shortages)
     return Explanation(
         name,
-        f"Pod {name} is refused by the totals of the host: {texts[0]}.",
+        f"Pod {name} is refused by the totals of the host: {'; '.join(texts)}.",
         Step.NODE_FIT,
         provider=NODE_FIT,
-        resources=tuple(short.resource for short in verdict.shortages),
-        facts=(
-            "The managers had agreed: only the sum of all requests is too high.",
-            *(f"{text[0].upper()}{text[1:]}." for text in texts[1:]),
-        ),
+        resources=resources,
+        how=How.ALONE if len(resources) == 1 else How.TOGETHER,
+        unoffered=unoffered,
+        facts=()
+        if unoffered
+        else ("The managers had agreed: only the sum of all requests is too high.",),
     )
 
 

@@ -106,7 +106,7 @@ def _drained(search: Search) -> Iterator[Change]:
     case = search.case
     verdict = search.admits(case.pod, state=empty_state(case.host, case.before.devices))
     if verdict is not None:
-        text = "drain the host and remove its state files"
+        text = "drain the host, remove its state files and restart the kubelet"
         yield Change(Kind.HOST, text, case.pod, verdict, drained=True, exact=False)
 
 
@@ -116,11 +116,15 @@ def _without(search: Search, uids: tuple[str, ...], *, exact: bool) -> Change | 
     verdict = search.admits(case.pod, state=state)
     if verdict is None:
         return None
-    names = [pod_name(case.before.pods[uid]) for uid in uids]
-    text = f"let {_listed(names)} leave"
+    names = [_with_owner(pod_name(case.before.pods[uid]), search.owners.get(uid)) for uid in uids]
+    text = f"delete or move {_listed(names)}"
     if not exact:
         text += f" ({len(uids)} pods; found step by step, fewer may be enough)"
     return Change(Kind.LEAVE, text, case.pod, verdict, size=len(uids), leaving=uids, exact=exact)
+
+
+def _with_owner(name: str, owner: str | None) -> str:
+    return name if owner is None else f"{name} (of {owner})"
 
 
 def _listed(names: list[str]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Final
 
 from numalign.core.errors import StartError
 from numalign.core.explain.explain import empty_state, pod_name
@@ -43,21 +44,49 @@ def settings(search: Search) -> Iterator[Change]:
         if verdict is None:
             continue
         refused = () if drained else refused_again(host, state)
-        words = text
-        if drained:
-            words += " (after a drain: the kubelet would not start with the present state files)"
-        elif refused:
-            words += f" (but {len(refused)} running pods would then be refused: {refused[0]}"
-            words += ", …)" if len(refused) > 1 else ")"
         yield Change(
             Kind.HOST,
-            words,
+            f"{text} ({_cost(case.host.settings, changed, refused, drained=drained)})",
             case.pod,
             verdict,
+            size=_distance(case.host.settings, changed),
             settings=changed,
             drained=drained,
             refused_again=refused,
         )
+
+
+def _cost(before: Settings, after: Settings, refused: tuple[str, ...], *, drained: bool) -> str:
+    """What has to be done for a changed setting, and what it does to others."""
+    if drained:
+        files = [
+            name
+            for name, changed in (
+                ("cpu_manager_state", before.cpu_policy != after.cpu_policy),
+                ("memory_manager_state", before.memory_policy != after.memory_policy),
+            )
+            if changed
+        ]
+        named = " and ".join(files) or "its state files"
+        return f"drain the host, remove {named}, restart the kubelet"
+    if not refused:
+        return "restart the kubelet"
+    more = ", …" if len(refused) > 1 else ""
+    pods = counted(len(refused), "running pod")
+    return f"restart the kubelet; {pods} would then be refused: {refused[0]}{more}"
+
+
+_STRICTNESS: Final = ("none", "best-effort", "restricted", "single-numa-node")
+
+
+def _distance(before: Settings, after: Settings) -> float:
+    """How far a host is from the one that it was: options, then policies, a manager last."""
+    if before.topology_policy != after.topology_policy:
+        return abs(
+            _STRICTNESS.index(before.topology_policy) - _STRICTNESS.index(after.topology_policy)
+        )
+    managers = (before.cpu_policy, before.memory_policy)
+    return 4 if managers != (after.cpu_policy, after.memory_policy) else 0
 
 
 def repairs(search: Search) -> Iterator[Change]:

@@ -54,6 +54,8 @@ def requests(search: Search) -> Iterator[Change]:
         yield from _own_requests(search)
         return
     for resource in search.explanation.resources:
+        if resource in search.explanation.unoffered:
+            continue  # a pod that does without it is another pod
         for container in holders_of(pod, resource):
             for change in _requests_of(search, container, resource):
                 found += 1
@@ -61,7 +63,7 @@ def requests(search: Search) -> Iterator[Change]:
     for change in _whole_cores(search):
         found += 1
         yield change
-    if not found:
+    if not found and not search.explanation.unoffered:
         yield from _together(search)
 
 

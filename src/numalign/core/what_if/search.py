@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
@@ -22,9 +22,11 @@ RUNS_MAX: Final = 4_000  # verdicts of one search
 
 
 class Kind(StrEnum):
+    """What is changed, in the order in which an operator would try it."""
+
     RECREATE = "anew"  # the pod is deleted and created again
-    ORDER = "order"  # of its containers
     REQUEST = "request"
+    ORDER = "order"  # of its containers
     QOS = "qos"
     LEAVE = "leave"  # other pods go
     REPAIR = "repair"  # unhealthy devices come back
@@ -52,9 +54,15 @@ class Change:
     edits: tuple[tuple[str | None, str, str, str], ...] = ()  # container, resource, from, to
 
     @property
-    def rank(self) -> tuple[int, bool, int, float, str]:
-        """The key that sorts changes: smallest first."""
-        return _ORDER[self.kind], self.drained, len(self.refused_again), self.size, self.text
+    def gives_up(self) -> bool:
+        """Whether the pod would do without something that it was made for."""
+        return any("/" in resource and after == "0" for _, resource, _, after in self.edits)
+
+    @property
+    def rank(self) -> tuple[bool, int, bool, int, float, str]:
+        """The key that sorts changes: what is tried first, and of one kind the smallest."""
+        kind, refused = _ORDER[self.kind], len(self.refused_again)
+        return self.gives_up, kind, self.drained, refused, self.size, self.text
 
 
 Going = Callable[[str, int], bool]  # what is searched, verdicts so far -> whether to go on
@@ -76,6 +84,7 @@ class Search:
     explanation: Explanation
     preferred: Preferred = no_preference
     going: Going = _always
+    owners: Mapping[str, str] = field(default_factory=dict)  # pod uid -> what keeps it running
     stage: str = ""
     runs: int = 0
     runs_max: int = RUNS_MAX
