@@ -368,8 +368,8 @@ MUTATIONS = [
     (
         "an explanation names the wrong resource",
         "src/numalign/core/explain/merge.py",
-        "    names = found[0]\n",
-        "    names = (next(n for n in wanted if n not in found[0]),) if set(wanted) - set(found[0]) else found[0]\n",
+        "    names = found[0] if cause is None else cause.resources\n",
+        "    names = tuple(n for n in wanted if n not in found[0])[:1] or found[0]\n",
         "tests/core/explain/test_merge.py",
     ),
     (
@@ -382,8 +382,8 @@ MUTATIONS = [
     (
         "the wrong device is blamed",
         "src/numalign/core/explain/allocation.py",
-        "            return name, error.text",
-        "            return names[-1], error.text",
+        "    texts = [_device(draft, container, name) for name in names]\n",
+        "    texts = [_device(draft, container, name) for name in sorted(container.limits) if '/' in name][-1:]\n",
         "tests/core/explain/test_allocation.py",
     ),
     (
@@ -410,8 +410,8 @@ MUTATIONS = [
     (
         "a limit that was equal does not follow its request",
         "src/numalign/core/explain/pod_edits.py",
-        "keeps = before is not None and limit != before and limit >= amount",
-        "keeps = before is not None and limit >= amount",
+        "keeps = limit is not None and before not in {None, limit} and limit >= amount",
+        "keeps = limit is not None and before is not None and limit >= amount",
         "tests/core/explain/test_pod_edits.py",
     ),
     (

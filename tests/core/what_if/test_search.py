@@ -29,7 +29,7 @@ def test_small_changes_come_before_large_ones_and_the_pod_before_the_host():
     assert found == [less, more, host, hurting, drained]
 
 
-def test_what_a_pod_was_made_for_is_given_up_last_and_its_neighbours_leave_before_the_host_changes():
+def test_what_a_pod_was_made_for_is_given_up_last_and_others_leave_before_the_host_changes():
     def change(kind, edits=(), **facts):
         return Change(kind, "", REFUSED, ADMITTED, edits=edits, **facts)
 
