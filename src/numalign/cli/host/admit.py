@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from numalign.cli.app import examples, new_app
-from numalign.cli.host.source_options import HostOptions, OnOption, StaticOption
+from numalign.cli.host.source_options import DeviceOption, HostOptions, OnOption, StaticOption
 from numalign.cli.main import FAILED, OK
 from numalign.cli.options import FilesOption, unfold
 from numalign.cli.output import Output, output_option
@@ -37,6 +37,7 @@ def admit(
     files: FilesOption,
     on: OnOption = None,
     host: HostOptions,
+    device: DeviceOption = None,
     static: StaticOption = False,
     output: Annotated[str, output_option(*FORMATS)] = "table",
 ) -> int:
@@ -50,7 +51,7 @@ def admit(
     from numalign.cli import manifests
 
     records = manifests.read_workloads(files)
-    answers = list(verdicts.outcomes(host.loaded(on), records, is_critical=static))
+    answers = list(verdicts.outcomes(host.loaded(on, device), records, is_critical=static))
     _show(Output.of(ctx), output, answers)
     return OK if all(answer.is_admitted for answer in answers) else FAILED
 

@@ -67,6 +67,15 @@ FidelityOption = Annotated[
         help="kubelet (the default): every decision as the kubelet's; safe: its defects repaired.",
     ),
 ]
+DeviceOption = Annotated[
+    list[str] | None,
+    optional(
+        "--device",
+        metavar="RESOURCE=COUNT@NODE,…",
+        help="Ask as if the host had these devices, so many on each NUMA node, such as "
+        "nvidia.com/gpu=2@0,2@1; in place of what it has of the resource. Repeat for more.",
+    ),
+]
 StaticOption = Annotated[
     bool,
     typer.Option("--static", help="Ask as for static pods, which the kubelet takes for critical."),
@@ -84,11 +93,12 @@ class HostOptions:
     kubernetes: KubernetesOption = None
     fidelity: FidelityOption = None
 
-    def loaded(self, on: str | None) -> LoadedSnapshot:
+    def loaded(self, on: str | None, devices: list[str] | None = None) -> LoadedSnapshot:
         """The snapshot that the options name; what is uncertain about it is said on stderr."""
+        from numalign.apps.snapshots.declared import with_declared
         from numalign.apps.snapshots.loading import loaded
 
-        found = loaded(self.inputs(on))
+        found = loaded(with_declared(self.inputs(on), devices or ()))
         tell(found.notes)
         return found
 
