@@ -64,13 +64,29 @@ def test_admit_says_yes_with_places_and_no_with_the_kubelets_words(bundle, manif
     done = numalign("admit", "-f", file, "--on", str(bundle))
     assert done.returncode == 1
     lines = done.stdout.splitlines()
-    assert lines[0].split() == ["POD", "CONTAINER", "CPUS", "MEMORY", "NODES", "DEVICES"]
-    assert lines[1].split()[:3] == ["default/a", "main", "4-6,12-14"]
+    assert lines[0].split() == [
+        *("POD", "CONTAINER", "CPUS", "MEMORY", "DEVICES", "ALIGNED", "DISTANCE")
+    ]
+    assert lines[1].split() == [
+        "default/a",
+        "main",
+        "4-6,12-14@1",
+        "1",
+        "GiB@1",
+        "-",
+        "yes",
+        "10.0",
+    ]
     assert lines[2] == (
         "default/b would be refused: TopologyAffinityError: Resources cannot be allocated with "
         "Topology locality"
     )
+    assert lines[3] == (
+        "total: 1 of 2 pods admitted, 6 CPUs of their own on NUMA node 1, 1 GiB of memory, "
+        "1 of 1 container with resources of their own aligned"
+    )
     assert "state files alone" in done.stderr
+    assert "assumed" not in done.stderr
 
 
 def test_admit_as_data(bundle, manifest, numalign):
@@ -79,7 +95,8 @@ def test_admit_as_data(bundle, manifest, numalign):
     [found] = json.loads(done.stdout)
     assert found["admitted"] is True
     [container] = found["containers"]
-    assert container["memoryNodes"] == [1]
+    assert container["memoryNodes"] == container["cpuNodes"] == [1]
+    assert (container["aligned"], container["distance"]) == (True, 10.0)
     assert container["cpus"] == "4,12"
     again = numalign("admit", "-f", manifest(pod("a", gpus=2)), "--on", str(bundle), "-o", "yaml")
     assert yaml.safe_load(again.stdout) == [found]
@@ -121,7 +138,20 @@ def test_every_replica_is_asked(manifest, numalign):
     done = numalign("admit", "-f", manifest(document), "--on", "2s:1n:4c:2t,mem=8Gi")
     assert done.returncode == 1
     assert "default/web-4  main" in done.stdout
-    assert "default/web-5 would be refused" in done.stdout
+    assert "default/web: 5 of 6 admitted; web-5 refused: " in done.stdout
+    assert "topologyManagerPolicy best-effort (scope container)" in done.stderr
+    done = numalign("admit", "-f", manifest(document), "--on", "2s:1n:3c:2t,mem=8Gi")
+    assert "default/web: 3 of 6 admitted; 3 refused for the same reason: " in done.stdout
+
+
+def test_a_resource_that_nothing_offers_is_said_with_what_to_do(manifest, numalign):
+    file = manifest(pod("a", gpus=2))
+    done = numalign("admit", "-f", file, "--on", "2s:1n:4c:2t")
+    assert done.returncode == 1
+    assert "no plugin has registered example.com/gpu on this host" in done.stdout
+    done = numalign("admit", "-f", file, "--on", "2s:1n:4c:2t", "--device", "example.com/gpu=2@1")
+    assert done.returncode == 0
+    assert "example.com/gpu gpu-0@1 gpu-1@1" in done.stdout
 
 
 @pytest.mark.parametrize(

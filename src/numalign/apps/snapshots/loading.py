@@ -43,7 +43,21 @@ def loaded(inputs: SnapshotInputs) -> LoadedSnapshot:
         config,
         inputs,
         found.unknown,
-        (*inputs.notes, *notes, *found.notes, *offered.notes),
+        (*inputs.notes, *_assumed(inputs, config), *notes, *found.notes, *offered.notes),
+    )
+
+
+def _assumed(inputs: SnapshotInputs, config: KubeletConfig) -> tuple[str, ...]:
+    """Which settings an answer rests on where nobody has given any."""
+    if inputs.config is not None:
+        return ()
+    memory = ", ".join(f"{r.amount} on NUMA node {r.node}" for r in config.reserved_memory)
+    return (
+        f"no kubelet configuration is given; assumed are Kubernetes {inputs.version}, "
+        f"cpuManagerPolicy {config.cpu_policy}, memoryManagerPolicy {config.memory_policy}, "
+        f"topologyManagerPolicy {config.topology_policy} (scope {config.topology_scope}), "
+        f"reserved CPU {config.reserved_system_cpus} and memory {memory}. "
+        "Give one with --kubelet-config.",
     )
 
 

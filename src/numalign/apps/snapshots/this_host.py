@@ -48,10 +48,7 @@ CONFIGS: Final = (
     "/home/kubernetes/kubelet-config.yaml",
     "/var/lib/k0s/kubelet/config.yaml",
 )
-NO_KUBELET: Final = (
-    "found no kubelet configuration on this host; taken are static managers and best-effort "
-    "alignment. Give one with --kubelet-config."
-)
+NO_KUBELET: Final = "found no kubelet configuration on this host"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
