@@ -40,6 +40,7 @@ def test_everything_on_one_node_is_aligned_and_local():
         ("0", [0, 1], [], False),
         ("0", [0], ["n1"], False),
         ("0", [0], ["both"], True),
+        ("4", [1], ["both"], True),
         (None, [1], ["n1"], True),
         (None, [], ["n0", "n1"], False),
     ],
