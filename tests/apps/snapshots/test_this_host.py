@@ -197,7 +197,7 @@ def test_flags_of_the_running_kubelet_win_over_its_file(tmp_path):
 
 def test_the_form_of_the_state_tells_the_version(tmp_path):
     root = make_root(tmp_path, RUNNING, Version.V1_37)
-    assert captured_from(root).about.kubernetes is Version.V1_37
+    assert captured_from(root).kubernetes.rules is Version.V1_37
     assert captured_from(root, version=Version.V1_36).about.kubernetes is Version.V1_36
 
 

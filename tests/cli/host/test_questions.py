@@ -159,7 +159,8 @@ def test_a_resource_that_nothing_offers_is_said_with_what_to_do(manifest, numali
     [
         (("--on", "nowhere"), "no file, directory or example"),
         (("--on", "dgx-a100", "--machine", "host"), "expected one or the other"),
-        (("--kubernetes", "1.12"), "--kubernetes: found '1.12', expected 1.36 or 1.37"),
+        (("--kubernetes", "1.12"), "--kubernetes: found '1.12', expected 1.36 or 1.37 (exact)"),
+        (("--kubernetes", "1.38"), "or 1.28 to 1.35 (with the rules of 1.36)"),
         (("--fidelity", "best"), "--fidelity: found 'best', expected kubelet or safe"),
         (("--kubelet-config", "/none.yaml", "--on", "2s:1n:4c:2t"), "there is no such file"),
         (("--state", "/none", "--machine", "2s:1n:4c:2t"), "found no directory"),
@@ -252,3 +253,49 @@ def test_kubectl_finds_us_under_another_name(monkeypatch, numalign):
     assert "See 'kubectl numa admit --help'" in numalign("admit", "--nonsense").stderr
     monkeypatch.setattr("sys.argv", ["/usr/local/bin/numalign"])
     assert numalign("--help").stdout.startswith("Usage: numalign [OPTIONS] COMMAND")
+
+
+OLD_KUBELET = """\
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cpuManagerPolicy: static
+cpuManagerPolicyOptions: {distribute-cpus-across-numa: "true"}
+reservedSystemCPUs: "0"
+featureGates: {MemoryManager: true}
+"""
+
+
+def test_an_older_host_is_answered_with_the_closest_rules_and_a_note(manifest, numalign, tmp_path):
+    config = tmp_path / "old.yaml"
+    config.write_text(OLD_KUBELET)
+    asked = ("admit", "-f", manifest(pod("a")), "--on", "2s:1n:4c:2t")
+    done = numalign(*asked, "--kubelet-config", str(config), "--kubernetes", "1.30")
+    assert done.returncode == 0, done.stderr
+    assert "Kubernetes 1.30: answers follow the rules of 1.36" in done.stderr
+    assert "feature gates that 1.36 does not take are passed over: MemoryManager" in done.stderr
+    assert "distribute-cpus-across-numa is alpha in 1.30" in done.stderr
+    done = numalign(*asked, "--kubelet-config", str(config))
+    assert done.returncode == 2
+    assert "unrecognized feature gate: MemoryManager. If it is that of an older" in done.stderr
+
+
+def test_a_bundle_of_an_older_host_says_so(root, manifest, numalign, tmp_path):
+    file = str(tmp_path / "old.tar.gz")
+    done = numalign("capture", "--root", str(root), "--kubernetes", "1.33", "-o", file)
+    assert done.returncode == 0, done.stderr
+    done = numalign("admit", "-f", manifest(pod("a")), "--on", file)
+    assert "Kubernetes 1.33: answers follow the rules of 1.36" in done.stderr
+    exact = numalign("admit", "-f", manifest(pod("a")), "--on", file, "--kubernetes", "1.36")
+    assert "answers follow" not in exact.stderr
+    assert exact.stdout == done.stdout
+
+
+def test_advice_for_an_older_host_has_no_options_that_it_does_not_know(manifest, numalign):
+    asked = ("advise", "-f", manifest(pod("a")), "--on", "2s:1n:4c:2t", "-o", "json")
+
+    def options(*more):
+        trials = json.loads(numalign(*asked, *more).stdout)["trials"]
+        return {name for trial in trials for name in trial["cpuManagerPolicyOptions"]}
+
+    assert "distribute-cpus-across-numa" in options()
+    assert options("--kubernetes", "1.30") == {"full-pcpus-only"}

@@ -10,8 +10,10 @@ import yaml
 
 from numalign.apps.snapshots import declared
 from numalign.apps.snapshots.inputs import LoadedSnapshot
+from numalign.apps.snapshots.loading import settings_of
 from numalign.core.errors import ConfigError, StartError, WireError
 from numalign.core.kubelet import host as hosts
+from numalign.core.kubelet import older_versions
 from numalign.core.kubelet.admission import node_fit
 from numalign.core.machine.kubelet_view import machine_info
 from numalign.core.pod import Pod
@@ -24,7 +26,6 @@ from numalign.core.what_if.settings_advice import Advice, Going, Trial
 from numalign.wire.kubelet import config as kubelet_config
 from numalign.wire.kubelet import edit
 from numalign.wire.kubelet.config import KubeletConfig, document_of
-from numalign.wire.kubelet.host_settings import host_settings
 
 HEAD = ("POLICY", "SCOPE", "MEMORY", "ADMITTED", "ALIGNED", "STRANDED", "DISTANCE", "OPTIONS")
 NUMBERS = (3, 4, 5, 6)  # columns of numbers
@@ -63,8 +64,17 @@ def advised(loaded: LoadedSnapshot, pods: Sequence[Pod], *, going: Going) -> Adv
     def totals(settings: Settings) -> node_fit.Totals:
         return node_fit.allocatable(settings, info, pods_max=pods_max)
 
+    older = loaded.inputs.older
+    barred = older_versions.unusable_options(older, loaded.config.feature_gates) if older else None
     result = settings_advice.advise(
-        snapshot.machine, base, info, snapshot.state.devices, totals, pods, going
+        snapshot.machine,
+        base,
+        info,
+        snapshot.state.devices,
+        totals,
+        pods,
+        going,
+        barred or frozenset(),
     )
     missing = tuple(declared.unoffered(snapshot, pods))
     best = result.best
@@ -94,8 +104,7 @@ def _configured(config: KubeletConfig, settings: Settings) -> KubeletConfig:
 
 
 def _settings(loaded: LoadedSnapshot, config: KubeletConfig) -> Settings:
-    inputs = loaded.inputs
-    return host_settings(config, inputs.machine, version=inputs.version, fidelity=inputs.fidelity)
+    return settings_of(replace(loaded.inputs, config=config))[1]
 
 
 def _check_drop_in(loaded: LoadedSnapshot, config: KubeletConfig, settings: Settings) -> None:

@@ -16,7 +16,7 @@ from numalign.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from numalign.apps.snapshots.inputs import LoadedSnapshot, SnapshotInputs
-    from numalign.core.settings import Version
+    from numalign.core.kubelet.older_versions import Kubernetes
     from numalign.wire.pods.records import PodRecord
 
 E = TypeVar("E", bound=StrEnum)
@@ -57,7 +57,12 @@ PodsOption = Annotated[
 ]
 KubernetesOption = Annotated[
     str | None,
-    optional("--kubernetes", metavar="VERSION", help="Decide as 1.36 (the default) or 1.37 does."),
+    optional(
+        "--kubernetes",
+        metavar="VERSION",
+        help="Decide as 1.36 (the default) or 1.37 does. 1.28 to 1.35 are decided about with the "
+        "rules of 1.36, and what may differ is said.",
+    ),
 ]
 FidelityOption = Annotated[
     str | None,
@@ -113,18 +118,21 @@ class HostOptions:
             config=self.kubelet_config,
             state=self.state,
             pods=running(self.pods),
-            version=chosen_version(self.kubernetes),
+            kubernetes=chosen_version(self.kubernetes),
             fidelity=None
             if self.fidelity is None
             else chosen(Fidelity, self.fidelity, "--fidelity"),
         )
 
 
-def chosen_version(text: str | None) -> Version | None:
+def chosen_version(text: str | None) -> Kubernetes | None:
     """The version that --kubernetes names, if it is given."""
-    from numalign.core.settings import Version
+    from numalign.core.kubelet import older_versions
 
-    return None if text is None else chosen(Version, text, "--kubernetes")
+    try:
+        return None if text is None else older_versions.parsed(text)
+    except ValueError as error:
+        raise ConfigError(f"--kubernetes: {error}.") from error
 
 
 def tell(notes: tuple[str, ...]) -> None:

@@ -81,7 +81,9 @@ def advise(
     totals: Callable[[Settings], Totals],
     pods: Sequence[Pod],
     going: Going,
+    barred: frozenset[str] = frozenset(),
 ) -> Advice:
+    """Every combination tried, but for those with options that are ``barred`` on this host."""
     trials: list[Trial] = []
     impossible: list[tuple[Settings, str]] = []
     complete = True
@@ -89,6 +91,8 @@ def advise(
         if not going("settings", number):
             complete = False
             break
+        if barred & {*settings.cpu_options, *settings.topology_options}:
+            continue
         try:
             host = hosts.build(settings, info)
         except StartError as error:
