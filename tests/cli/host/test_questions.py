@@ -290,6 +290,17 @@ def test_a_bundle_of_an_older_host_says_so(root, manifest, numalign, tmp_path):
     assert exact.stdout == done.stdout
 
 
+def test_a_bundle_of_a_version_that_nobody_named_can_be_named_later(manifest, numalign, tmp_path):
+    config = tmp_path / "old.yaml"
+    config.write_text(OLD_KUBELET)
+    root, file = make_root(tmp_path / "root", ()), str(tmp_path / "old.tar.gz")
+    numalign("capture", "--root", str(root), "--kubelet-config", str(config), "-o", file)
+    asked = ("admit", "-f", manifest(pod("a")), "--on", file)
+    assert "say so with --kubernetes" in numalign(*asked).stderr
+    done = numalign(*asked, "--kubernetes", "1.30")
+    assert "Kubernetes 1.30: answers follow the rules of 1.36" in done.stderr
+
+
 def test_advice_for_an_older_host_has_no_options_that_it_does_not_know(manifest, numalign):
     asked = ("advise", "-f", manifest(pod("a")), "--on", "2s:1n:4c:2t", "-o", "json")
 
