@@ -294,6 +294,8 @@ def test_a_bundle_of_a_version_that_nobody_named_can_be_named_later(manifest, nu
     config = tmp_path / "old.yaml"
     config.write_text(OLD_KUBELET)
     root, file = make_root(tmp_path / "root", ()), str(tmp_path / "old.tar.gz")
+    for state in (root / "var/lib/kubelet").glob("*_state"):
+        state.unlink()
     numalign("capture", "--root", str(root), "--kubelet-config", str(config), "-o", file)
     asked = ("admit", "-f", manifest(pod("a")), "--on", file)
     assert "say so with --kubernetes" in numalign(*asked).stderr
