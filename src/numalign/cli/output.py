@@ -107,6 +107,11 @@ class Output:
         """Write a file that only its owner may read, whole or not at all."""
         self._written(path, lambda: replace_file(path, content))
 
+    def changed_file(self, path: Path, content: bytes) -> None:
+        """Replace a file whole or not at all; its mode, its owner and a link to it stay."""
+        place = path.resolve()
+        self._written(path, lambda: replace_file(place, content, place.stat()))
+
     def _written(self, path: Path, write: Callable[[], object]) -> None:
         try:
             write()

@@ -21,11 +21,11 @@ from numalign.apps.agent.events import Answer
 from numalign.apps.agent.metrics import CONTENT_TYPE, AgentMetrics
 from numalign.apps.agent.model import AgentPod, RunState
 from numalign.apps.agent.notes import Note, values_of
-from numalign.apps.agent.port import AgentPort
 from numalign.apps.agent.views.answers import Health, Pod
 from numalign.apps.agent.views.captured import captured
 from numalign.apps.agent.views.node import node_view
 from numalign.apps.agent.views.pods import decision_view, pod_list, pod_view, time_text
+from numalign.apps.agent.views.port import AgentPort
 from numalign.core.errors import NumalignError
 from numalign.core.values.token_bucket import TokenBucket
 from numalign.web import log_files

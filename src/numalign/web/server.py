@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from numalign.apps.agent.metrics import AgentMetrics
-from numalign.apps.agent.port import AgentPort
+from numalign.apps.agent.views.port import AgentPort
 from numalign.core.errors import ConfigError
 from numalign.web.api import Api, Limits
 from numalign.web.application import application

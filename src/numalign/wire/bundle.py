@@ -23,7 +23,9 @@ from typing import Final, TypeVar
 import msgspec
 
 from numalign.core.errors import WireError
+from numalign.core.kubelet import older_versions
 from numalign.core.kubelet.devices.devices import Device
+from numalign.core.kubelet.older_versions import Kubernetes
 from numalign.core.settings import Fidelity, Version
 from numalign.core.views.podresources import View
 from numalign.wire.checkpoints import state_files
@@ -59,7 +61,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_un
     created_at: str  # UTC, as in 2026-01-31T12:00:00Z
     numalign: str  # the version that made it
     host: str = ""
-    kubernetes: Version = Version.V1_36
+    kubernetes: str = Version.V1_36.value  # the host's version
     fidelity: Fidelity = Fidelity.KUBELET
     origin: str = "kubelet"  # or agent: our own
     pods_complete: bool = False
@@ -74,6 +76,11 @@ class About(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_un
 class Bundle:
     about: About
     files: Mapping[str, bytes]  # all members but capture.json
+
+    @property
+    def kubernetes(self) -> Kubernetes:
+        """The version of the host, and whose rules stand for it."""
+        return older_versions.parsed(self.about.kubernetes)
 
     @property
     def state(self) -> dict[str, bytes]:
@@ -162,6 +169,10 @@ def bundle_of(files: Mapping[str, bytes], source: str) -> Bundle:
             f"expected {KIND} of {API_VERSION}. Read it with the version of numalign that made it."
         )
     about = _typed(text, About, f"{source}: {ABOUT}")
+    try:
+        older_versions.parsed(about.kubernetes)
+    except ValueError as error:
+        raise WireError(f"{source}: {ABOUT}: kubernetes: {error}.") from error
     for path, size in about.members.items():
         if path not in files:
             raise WireError(

@@ -100,7 +100,7 @@ BAD = {
     "an unknown key": (lambda: about_changed(lambda a: a.update(extra=1)), "unknown field `extra`"),
     "an unknown version": (
         lambda: about_changed(lambda a: a.update(kubernetes="1.12")),
-        "Invalid enum value '1.12'",
+        "kubernetes: found '1.12', expected 1.36 or 1.37",
     ),
     "no time": (lambda: about_changed(lambda a: a.pop("createdAt")), "missing required field"),
     "a list that is none": (lambda: tar_of({bundle.ABOUT: b"\xff{"}), "capture.json"),

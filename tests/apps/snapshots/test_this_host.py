@@ -17,6 +17,7 @@ from numalign.apps.snapshots.sources import inputs_in
 from numalign.apps.snapshots.this_host import Places, captured
 from numalign.apps.snapshots.verdicts import as_data, outcomes
 from numalign.core.errors import ConfigError
+from numalign.core.kubelet.older_versions import Kubernetes
 from numalign.core.kubelet.state import Block
 from numalign.core.pod import Qos, qos_class
 from numalign.core.settings import Settings, Version
@@ -197,8 +198,8 @@ def test_flags_of_the_running_kubelet_win_over_its_file(tmp_path):
 
 def test_the_form_of_the_state_tells_the_version(tmp_path):
     root = make_root(tmp_path, RUNNING, Version.V1_37)
-    assert captured_from(root).about.kubernetes is Version.V1_37
-    assert captured_from(root, version=Version.V1_36).about.kubernetes is Version.V1_36
+    assert captured_from(root).kubernetes.rules is Version.V1_37
+    assert captured_from(root, kubernetes=Kubernetes(33)).about.kubernetes == "1.33"
 
 
 def test_an_unpacked_bundle_reads_the_same(tmp_path):

@@ -198,7 +198,9 @@ def test_get_pods_shows_where_each_sits(run, filled):
 def test_get_pods_wide_and_by_name(run, filled):
     _, out, _ = run("get", "pods", "web", "-o", "wide")
     head, lines = rows(out)
-    assert head[-6:] == ["QOS", "MEMORY", "DEVICES", "SOURCE", "UID", "MESSAGE"]
+    assert head[-8:-3] == ["QOS", "MEMORY", "DEVICES", "ALIGNED", "DISTANCE"]
+    assert head[-3:] == ["SOURCE", "UID", "MESSAGE"]
+    assert lines[0][lines[0].index("yes") :][:2] == ["yes", "10.0"]
     assert "Guaranteed" in lines[0] and f"{GPU}=g0" in out
     assert run("get", "pods", "nobody")[0] == 1
     assert run("get", "pods", "web", "-n", "other")[0] == 1
@@ -284,9 +286,11 @@ def test_describe_tells_state_place_and_reason(run, filled):
     assert code == 0
     for text in [
         "Name:            web",
-        "    CPUs:        2,10 (exclusive)",
+        "    CPUs:        2,10 (exclusive) on node 0",
         "    Memory:      1 GiB of memory on node 0",
-        f"    Devices:     {GPU}: g0",
+        f"    Devices:     {GPU}: g0 on node 0",
+        "    Aligned:     yes",
+        "    Distance:    10.0 to memory and devices (10 = local, estimated)",
         "    Hint:        node 0, preferred",
         "Decision:        admitted",
         "  container main: cpu_manager cpu: {0}+ {1}+ {0-1}-",

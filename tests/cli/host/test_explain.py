@@ -150,14 +150,62 @@ def test_advice_is_a_table_a_recommendation_and_lines_to_copy(ask):
     assert code == 0
     assert out.splitlines()[0].split()[:4] == ["POLICY", "SCOPE", "MEMORY", "ADMITTED"]
     assert "It admits all 2 pods." in out
-    assert 'reservedSystemCPUs: "0,16"' in out
-    assert "  - numaNode: 0\n    limits: {memory: 100Mi}" in out
+    assert "  reservedSystemCPUs: 0,16\n" in out
+    assert "  - numaNode: 0\n    limits:\n      memory: 100Mi\n" in out
+    assert "delete /var/lib/kubelet/cpu_manager_state" in out
 
 
 def test_advice_that_leaves_pods_out_exits_1_and_names_them(ask):
     code, out, _ = ask("advise", [manifest("huge", 64)])
     assert code == 1
-    assert "refused: default/huge" in out
+    assert "nothing is recommended" in out
+    assert "default/huge" in out
+
+
+def test_a_device_that_nothing_offers_is_said_and_nothing_is_recommended(ask, tmp_path):
+    asked = manifest("net", 2)
+    asked["spec"]["containers"][0]["resources"]["limits"]["example.com/nic"] = "1"
+    path = tmp_path / "advised.yaml"
+    code, out, err = ask("advise", [asked], "-o", "yaml", "--write", str(path))
+    assert (code, out) == (1, "")
+    assert "no plugin has registered example.com/nic" in err
+    assert not path.exists()
+    code, out, _ = ask("advise", [asked], "--device", "example.com/nic=1@0")
+    assert code == 0
+    assert "recommended: the first row" in out
+
+
+def test_a_file_is_changed_in_place_and_keeps_its_mode_and_all_else(ask, tmp_path):
+    path = tmp_path / "kubelet.yaml"
+    path.write_text(f"# rack 7\n{KUBELET}clusterDNS: [10.0.0.10]  # coredns\n")
+    path.chmod(0o640)
+    link = tmp_path / "link.yaml"
+    link.symlink_to(path)
+    code, _, err = ask("advise", [manifest("wide", 20)], "--write", str(link))
+    assert code == 0
+    assert "changed cpuManagerPolicyOptions, topologyManagerPolicy, reservedSystemCPUs" in err
+    new = path.read_text()
+    assert new.startswith("# rack 7\napiVersion")
+    assert "clusterDNS: [10.0.0.10]  # coredns\n" in new
+    assert "topologyManagerPolicy: single-numa-node" not in new
+    assert link.is_symlink()
+    assert path.stat().st_mode & 0o777 == 0o640
+    code, _, err = ask("advise", [manifest("wide", 20)], "--write", str(path))
+    assert "says this already" in err
+
+
+def test_a_file_that_would_not_start_is_left_as_it_is(ask, tmp_path):
+    path = tmp_path / "kubelet.yaml"
+    text = KUBELET + "kubeReserved: {memory: 1Gi}\n"
+    path.write_text(text)
+    good = tmp_path / "good.yaml"
+    good.write_text(KUBELET)
+    code, _, err = ask(
+        "advise", [manifest("wide", 20)], "--write", str(path), "--kubelet-config", str(good)
+    )
+    assert code == 2
+    assert "left as it is" in err
+    assert path.read_text() == text
 
 
 def test_the_recommended_configuration_can_be_written_and_read(ask, tmp_path):
@@ -175,7 +223,9 @@ def test_advice_as_json_has_every_trial(ask):
     value = json.loads(out)
     policies = {trial["topologyManagerPolicy"] for trial in value["trials"]}
     assert policies == {"none", "best-effort", "restricted", "single-numa-node"}
-    assert value["config"]["kind"] == "KubeletConfiguration"
+    assert value["dropIn"]["kind"] == "KubeletConfiguration"
+    assert "clusterDNS" not in value["dropIn"]
+    assert value["cost"]["restart"] is bool(value["changes"])
     assert value["complete"]
 
 

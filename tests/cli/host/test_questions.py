@@ -64,13 +64,29 @@ def test_admit_says_yes_with_places_and_no_with_the_kubelets_words(bundle, manif
     done = numalign("admit", "-f", file, "--on", str(bundle))
     assert done.returncode == 1
     lines = done.stdout.splitlines()
-    assert lines[0].split() == ["POD", "CONTAINER", "CPUS", "MEMORY", "NODES", "DEVICES"]
-    assert lines[1].split()[:3] == ["default/a", "main", "4-6,12-14"]
+    assert lines[0].split() == [
+        *("POD", "CONTAINER", "CPUS", "MEMORY", "DEVICES", "ALIGNED", "DISTANCE")
+    ]
+    assert lines[1].split() == [
+        "default/a",
+        "main",
+        "4-6,12-14@1",
+        "1",
+        "GiB@1",
+        "-",
+        "yes",
+        "10.0",
+    ]
     assert lines[2] == (
         "default/b would be refused: TopologyAffinityError: Resources cannot be allocated with "
         "Topology locality"
     )
+    assert lines[3] == (
+        "total: 1 of 2 pods admitted, 6 CPUs of their own on NUMA node 1, 1 GiB of memory, "
+        "1 of 1 container with resources of their own aligned"
+    )
     assert "state files alone" in done.stderr
+    assert "assumed" not in done.stderr
 
 
 def test_admit_as_data(bundle, manifest, numalign):
@@ -79,7 +95,8 @@ def test_admit_as_data(bundle, manifest, numalign):
     [found] = json.loads(done.stdout)
     assert found["admitted"] is True
     [container] = found["containers"]
-    assert container["memoryNodes"] == [1]
+    assert container["memoryNodes"] == container["cpuNodes"] == [1]
+    assert (container["aligned"], container["distance"]) == (True, 10.0)
     assert container["cpus"] == "4,12"
     again = numalign("admit", "-f", manifest(pod("a", gpus=2)), "--on", str(bundle), "-o", "yaml")
     assert yaml.safe_load(again.stdout) == [found]
@@ -121,7 +138,20 @@ def test_every_replica_is_asked(manifest, numalign):
     done = numalign("admit", "-f", manifest(document), "--on", "2s:1n:4c:2t,mem=8Gi")
     assert done.returncode == 1
     assert "default/web-4  main" in done.stdout
-    assert "default/web-5 would be refused" in done.stdout
+    assert "default/web: 5 of 6 admitted; web-5 refused: " in done.stdout
+    assert "topologyManagerPolicy best-effort (scope container)" in done.stderr
+    done = numalign("admit", "-f", manifest(document), "--on", "2s:1n:3c:2t,mem=8Gi")
+    assert "default/web: 3 of 6 admitted; 3 refused for the same reason: " in done.stdout
+
+
+def test_a_resource_that_nothing_offers_is_said_with_what_to_do(manifest, numalign):
+    file = manifest(pod("a", gpus=2))
+    done = numalign("admit", "-f", file, "--on", "2s:1n:4c:2t")
+    assert done.returncode == 1
+    assert "no plugin has registered example.com/gpu on this host" in done.stdout
+    done = numalign("admit", "-f", file, "--on", "2s:1n:4c:2t", "--device", "example.com/gpu=2@1")
+    assert done.returncode == 0
+    assert "example.com/gpu gpu-0@1 gpu-1@1" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -129,7 +159,8 @@ def test_every_replica_is_asked(manifest, numalign):
     [
         (("--on", "nowhere"), "no file, directory or example"),
         (("--on", "dgx-a100", "--machine", "host"), "expected one or the other"),
-        (("--kubernetes", "1.12"), "--kubernetes: found '1.12', expected 1.36 or 1.37"),
+        (("--kubernetes", "1.12"), "--kubernetes: found '1.12', expected 1.36 or 1.37 (exact)"),
+        (("--kubernetes", "1.38"), "or 1.28 to 1.35 (with the rules of 1.36)"),
         (("--fidelity", "best"), "--fidelity: found 'best', expected kubelet or safe"),
         (("--kubelet-config", "/none.yaml", "--on", "2s:1n:4c:2t"), "there is no such file"),
         (("--state", "/none", "--machine", "2s:1n:4c:2t"), "found no directory"),
@@ -222,3 +253,62 @@ def test_kubectl_finds_us_under_another_name(monkeypatch, numalign):
     assert "See 'kubectl numa admit --help'" in numalign("admit", "--nonsense").stderr
     monkeypatch.setattr("sys.argv", ["/usr/local/bin/numalign"])
     assert numalign("--help").stdout.startswith("Usage: numalign [OPTIONS] COMMAND")
+
+
+OLD_KUBELET = """\
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cpuManagerPolicy: static
+cpuManagerPolicyOptions: {distribute-cpus-across-numa: "true"}
+reservedSystemCPUs: "0"
+featureGates: {MemoryManager: true}
+"""
+
+
+def test_an_older_host_is_answered_with_the_closest_rules_and_a_note(manifest, numalign, tmp_path):
+    config = tmp_path / "old.yaml"
+    config.write_text(OLD_KUBELET)
+    asked = ("admit", "-f", manifest(pod("a")), "--on", "2s:1n:4c:2t")
+    done = numalign(*asked, "--kubelet-config", str(config), "--kubernetes", "1.30")
+    assert done.returncode == 0, done.stderr
+    assert "Kubernetes 1.30: answers follow the rules of 1.36" in done.stderr
+    assert "feature gates that 1.36 does not take are passed over: MemoryManager" in done.stderr
+    assert "distribute-cpus-across-numa is alpha in 1.30" in done.stderr
+    done = numalign(*asked, "--kubelet-config", str(config))
+    assert done.returncode == 2
+    assert "unrecognized feature gate: MemoryManager. If it is that of an older" in done.stderr
+
+
+def test_a_bundle_of_an_older_host_says_so(root, manifest, numalign, tmp_path):
+    file = str(tmp_path / "old.tar.gz")
+    done = numalign("capture", "--root", str(root), "--kubernetes", "1.33", "-o", file)
+    assert done.returncode == 0, done.stderr
+    done = numalign("admit", "-f", manifest(pod("a")), "--on", file)
+    assert "Kubernetes 1.33: answers follow the rules of 1.36" in done.stderr
+    exact = numalign("admit", "-f", manifest(pod("a")), "--on", file, "--kubernetes", "1.36")
+    assert "answers follow" not in exact.stderr
+    assert exact.stdout == done.stdout
+
+
+def test_a_bundle_of_a_version_that_nobody_named_can_be_named_later(manifest, numalign, tmp_path):
+    config = tmp_path / "old.yaml"
+    config.write_text(OLD_KUBELET)
+    root, file = make_root(tmp_path / "root", ()), str(tmp_path / "old.tar.gz")
+    for state in (root / "var/lib/kubelet").glob("*_state"):
+        state.unlink()
+    numalign("capture", "--root", str(root), "--kubelet-config", str(config), "-o", file)
+    asked = ("admit", "-f", manifest(pod("a")), "--on", file)
+    assert "say so with --kubernetes" in numalign(*asked).stderr
+    done = numalign(*asked, "--kubernetes", "1.30")
+    assert "Kubernetes 1.30: answers follow the rules of 1.36" in done.stderr
+
+
+def test_advice_for_an_older_host_has_no_options_that_it_does_not_know(manifest, numalign):
+    asked = ("advise", "-f", manifest(pod("a")), "--on", "2s:1n:4c:2t", "-o", "json")
+
+    def options(*more):
+        trials = json.loads(numalign(*asked, *more).stdout)["trials"]
+        return {name for trial in trials for name in trial["cpuManagerPolicyOptions"]}
+
+    assert "distribute-cpus-across-numa" in options()
+    assert options("--kubernetes", "1.30") == {"full-pcpus-only"}

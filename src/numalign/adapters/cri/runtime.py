@@ -414,12 +414,11 @@ class CriRuntime:
             return None
 
     async def _adopt_one(self, key: Key, one: Listed) -> Running | Exited:
-        report = await self._final(one.id)
-        if report is None or report.status is not RunStatus.RUNNING:
-            return _exited(key, one.attempt, report)
-        known = _Known(one.attempt, None, id=one.id, pid=report.pid, is_started=True)
-        self._known[key] = known
-        return Running(*key, one.attempt, report.pid, 0, report.started_ns)
+        found = _run_of(key, one, await self._final(one.id))
+        if isinstance(found, Running):
+            known = _Known(one.attempt, None, id=one.id, pid=found.pid, is_started=True)
+            self._known[key] = known
+        return found
 
     async def pods(self) -> set[str]:
         """The uids of all pods of which something is left."""
@@ -476,6 +475,19 @@ class CriRuntime:
         with suppress(asyncio.CancelledError):
             await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.client.close()
+
+
+async def found_runs(client: CriClient, owner: str) -> list[Running | Exited]:
+    """What ``adopt`` would find, without touching anything."""
+    listed = sorted(await client.containers({OWNER: owner}), key=lambda c: c.attempt)
+    newest = {(c.uid, c.name): c for c in listed if c.status is not RunStatus.CREATED}
+    return [_run_of(key, c, await client.report(c.id)) for key, c in newest.items()]
+
+
+def _run_of(key: Key, one: Listed, report: Report | None) -> Running | Exited:
+    if report is None or report.status is not RunStatus.RUNNING:
+        return _exited(key, one.attempt, report)
+    return Running(*key, one.attempt, report.pid, 0, report.started_ns)
 
 
 def _exited(key: Key, attempt: int, report: Report | None) -> Exited:

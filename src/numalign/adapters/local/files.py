@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -36,16 +37,20 @@ def reason_of(error: OSError) -> str:
     return error.strerror or type(error).__name__
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Puts a file for its owner alone in place; when it returns, the content is on the disk.
+def replace_file(path: Path, data: bytes, like: os.stat_result | None = None) -> None:
+    """Puts a file in place, for its owner alone, or with the mode and owner of another one.
 
     It is written beside, flushed and renamed, so that a crash leaves the old file or the new one.
+    When this returns, the content is on the disk.
     """
     temporary = path.with_name(f".{path.name}.tmp")
     temporary.unlink(missing_ok=True)  # what a crash has left, or a link that somebody has laid
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
         with os.fdopen(descriptor, "wb") as stream:
+            if like is not None:
+                os.fchown(descriptor, like.st_uid, like.st_gid)
+                os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())

@@ -193,7 +193,18 @@ def run_directories(
 
     What cannot be read is passed over and told in ``faults``.
     """
-    known = []
+    known, nameless = readable_runs(root, faults)
+    for directory in nameless:
+        if not directory.is_held():
+            directory.remove()  # we died before there was anything to start
+    yield from known
+
+
+def readable_runs(
+    root: Path, faults: list[str] | None = None
+) -> tuple[list[tuple[RunDirectory, Record]], list[RunDirectory]]:
+    """The runs with their records, the last attempts last, and the directories without one."""
+    known, nameless = [], []
     for directory in [RunDirectory(path) for path in root.glob("*/*") if path.is_dir()]:
         try:
             record = directory.record
@@ -201,11 +212,11 @@ def run_directories(
             record = None
             if faults is not None:
                 faults.append(str(error))
-        if record is not None:
+        if record is None:
+            nameless.append(directory)
+        else:
             known.append((directory, record))
-        elif not directory.is_held():
-            directory.remove()  # we died before there was anything to start
-    yield from sorted(known, key=lambda pair: pair[1].attempt)
+    return sorted(known, key=lambda pair: pair[1].attempt), nameless
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -28,9 +28,10 @@ from numalign.adapters.cgroups.tree import (
     qos_group,
 )
 from numalign.adapters.processes import drift as process_drift
+from numalign.adapters.processes import found as found_runs
 from numalign.adapters.processes import proc_table, supervisors
+from numalign.adapters.processes.found import START_SECONDS_MAX
 from numalign.adapters.processes.records import (
-    Exit,
     Record,
     Run,
     RunDirectory,
@@ -44,8 +45,6 @@ from numalign.core.kubelet.cgroup_limits import Limits
 from numalign.core.pod import Qos
 from numalign.core.values.sets import CpuSet, NodeSet
 
-CODE_UNKNOWN: Final = 255  # nobody is left who knows how it ended
-START_SECONDS_MAX: Final = 30.0
 KILL_SECONDS_MAX: Final = 30.0
 _SUPERVISORS: Final = "supervisors"
 
@@ -81,7 +80,7 @@ class ProcessRuntime:
         self.cgroups = cgroups if cgroups is not None and cgroups.hierarchies else None
         self.notes = self._notes(cgroups)
         self.faults: list[str] = []  # records that could not be read, for the operator
-        self._runs = root / "runs"
+        self._runs = root / found_runs.RUNS
         self._runs.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._shim = supervisors.compiled(root)
         self._watched: dict[tuple[str, str], _Watched] = {}
@@ -173,7 +172,7 @@ class ProcessRuntime:
             raise PeerError(f"the supervisor of container {spec.container} failed: {said}")
         watched = self._watch(directory, record, run, handle, is_told=text == "ok")
         if text == "ok":
-            return _running(record, run)
+            return found_runs.running(record, run)
         return await watched.ended
 
     # The end.
@@ -191,7 +190,7 @@ class ProcessRuntime:
         asyncio.get_running_loop().remove_reader(watched.handle)
         supervisors.reaped(watched.handle)
         os.close(watched.handle)
-        if self._exit_of(watched.directory) is None:
+        if found_runs.exit_of(watched.directory) is None:
             # It was killed. Its container must not go on without anyone to tell how it ends.
             task = asyncio.get_running_loop().create_task(self._kill_orphans(watched))
             self._orphan_kills.add(task)
@@ -213,33 +212,10 @@ class ProcessRuntime:
         if watched.is_told:
             self._exits.put_nowait(exited)
 
-    @staticmethod
-    def _exit_of(directory: RunDirectory) -> Exit | None:
-        """How a run ended; one that ended but can no longer be read has an unknown code."""
-        try:
-            return directory.exit
-        except PeerError as error:
-            return Exit(CODE_UNKNOWN, 0, str(error), time.time_ns())
-
     def _exited(self, directory: RunDirectory, record: Record) -> Exited:
-        ended = self._exit_of(directory)
-        run = directory.run
-        if ended is None:
-            ran = "its supervisor was killed" if run else "it was never started"
-            ended = Exit(CODE_UNKNOWN, 0, f"{ran}, so how it ended is not known", time.time_ns())
-        key = record.pod_uid, record.container
-        group = container_group(record.qos, *key)
+        group = container_group(record.qos, record.pod_uid, record.container)
         kills = self.cgroups.oom_kills(group) if self.cgroups is not None else 0
-        return Exited(
-            *key,
-            attempt=record.attempt,
-            code=ended.code,
-            signal=ended.signal,
-            message=ended.message,
-            started_ns=run.started_ns if run else None,
-            finished_ns=ended.finished_ns,
-            oom_killed=kills > 0,
-        )
+        return found_runs.exited(directory, record, oom_killed=kills > 0)
 
     async def exits(self) -> AsyncIterator[Exited]:
         """The end of every container that was Running, as it happens. For one reader."""
@@ -430,18 +406,13 @@ class ProcessRuntime:
                     tree.remove(pod)
 
     async def _adopt_one(self, directory: RunDirectory, record: Record) -> Running | Exited:
-        deadline = time.monotonic() + START_SECONDS_MAX
-        # With exit.json on the disk nothing is left to wait for, even if its writer still lives.
-        while self._exit_of(directory) is None and directory.is_held():
-            run = directory.run
-            handle = supervisors.handle_of(run) if run else None
-            if run and handle is not None:
-                self._watch(directory, record, run, handle, is_told=True)
-                return _running(record, run)
-            # It is just starting, or just ending.
-            await supervisors.pause(deadline, f"the supervisor of {directory.path}")
-        if self._exit_of(directory) is None and (run := directory.run):
-            await self._kill_family(record, run)
+        watched = await found_runs.supervised(directory)
+        if watched is not None:
+            run, handle = watched
+            self._watch(directory, record, run, handle, is_told=True)
+            return found_runs.running(record, run)
+        if found_runs.exit_of(directory) is None and (ran := directory.run):
+            await self._kill_family(record, ran)
         return self._exited(directory, record)
 
     # Forgetting.
@@ -472,14 +443,3 @@ class ProcessRuntime:
         if self.cgroups is not None and not self._watched:
             self.cgroups.remove_if_unused(_SUPERVISORS, *filter(None, map(qos_group, Qos)))
         self._watched.clear()
-
-
-def _running(record: Record, run: Run) -> Running:
-    return Running(
-        record.pod_uid,
-        record.container,
-        record.attempt,
-        pid=run.child,
-        supervisor_pid=run.supervisor,
-        started_ns=run.started_ns,
-    )

@@ -6,10 +6,10 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, TypedDict
+from typing import Any, Final
 
 import structlog
 
@@ -20,34 +20,28 @@ from numalign.adapters.grpc.plugin_watcher import PluginWatcher
 from numalign.adapters.grpc.podresources import PodResources
 from numalign.adapters.local import paths
 from numalign.adapters.local.files import read_bounded
-from numalign.adapters.local.manifests import ManifestDirectory
+from numalign.adapters.local.manifests import Changes, ManifestDirectory
 from numalign.adapters.local.state_files import StateDirectory
-from numalign.adapters.processes.runtime import Exited, ProcessRuntime
+from numalign.adapters.processes.runtime import ProcessRuntime
 from numalign.adapters.sources import discovery
-from numalign.apps.agent import events, saved
+from numalign.apps.agent import events
 from numalign.apps.agent.config import PODS_MAX, AgentConfig, load
 from numalign.apps.agent.driver import Agent
-from numalign.apps.agent.model import AgentPod, AgentSetup, DeviceKey
+from numalign.apps.agent.model import AgentSetup
 from numalign.apps.agent.runtimes import processes
 from numalign.apps.agent.runtimes.containers import Containers, connected
 from numalign.apps.agent.runtimes.decide_only import DecideOnly
 from numalign.apps.agent.runtimes.protocols import Runtime
-from numalign.apps.agent.steps.recovery import Ended, recovered
-from numalign.core.errors import ConfigError, CorruptCheckpointError, PeerError, WireError
+from numalign.apps.agent.starting import takeover
+from numalign.core.errors import ConfigError, PeerError
 from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet.admission import node_fit
 from numalign.core.kubelet.cgroup_limits import QuotaRule
 from numalign.core.kubelet.devices import plugin_events
-from numalign.core.kubelet.devices.devices import Held, SavedDevices
-from numalign.core.kubelet.devices.plugin_answer import Allocation
-from numalign.core.kubelet.memory.static import changed_amounts
-from numalign.core.kubelet.state import CpuState, MemoryState
 from numalign.core.machine.kubelet_view import machine_info
 from numalign.core.machine.machine import Machine
 from numalign.core.views.podresources import resources_view
 from numalign.wire.checkpoints import devices as device_checkpoint
-from numalign.wire.checkpoints import state_files
-from numalign.wire.grpc import device_plugin
 from numalign.wire.kubelet.config import KubeletConfig
 from numalign.wire.kubelet.host_settings import default_config, host_settings
 
@@ -123,16 +117,9 @@ async def assemble(options: Options, now: Callable[[], float] = time.time) -> Pa
     files = StateDirectory(options.state_dir, [device_checkpoint.FOLDER])
     files.prepare()
     runtime, bridge = await _runtime(options, config, setup, kubelet)
-    running, ended = processes.split(await runtime.adopt()) if runtime else ([], [])
-    found = restored(files, setup)
-    alive = {(r.pod_uid, r.container): r.pid for r in running}
-    state, effects = recovered(
-        setup,
-        **found,
-        alive=alive if runtime else DecideOnly.adopted(found["pods"]),
-        ended={(e.pod_uid, e.container): _ended_run(e) for e in ended},
-        now=now(),
-    )
+    runs = takeover.runs_of(await runtime.adopt()) if runtime else None
+    taken = takeover.take_up(setup, files, runs, now())
+    state = taken.state
     if isinstance(runtime, CriRuntime):
         for uid in await runtime.pods() - state.pods.keys():
             bridge.forget_pod(uid)  # nobody asks for it any more
@@ -147,8 +134,6 @@ async def assemble(options: Options, now: Callable[[], float] = time.time) -> Pa
     if isinstance(bridge, DecideOnly):
         bridge.on_ended = lambda uid, name, code: _note_end(agent, uid, name, code, now())
     notes = runtime.notes if runtime else ("decides only: no containers are run",)
-    if (memory := found["memory"]) is not None:
-        notes += tuple(changed_amounts(memory.machine, state.host.memory.machine))
     return Parts(
         agent,
         kubelet,
@@ -160,9 +145,9 @@ async def assemble(options: Options, now: Callable[[], float] = time.time) -> Pa
             lambda: resources_view(setup.host, agent.state.host),
             counted=lambda call: agent.on_asked(call.version, call.method, failed=call.failed),
         ),
-        _manifests(options),
-        effects,
-        notes,
+        manifests_of(options.pods_dir, options.host_name),
+        taken.effects,
+        notes + taken.notes(),
     )
 
 
@@ -172,16 +157,13 @@ def _note_end(agent: Agent, uid: str, container: str, code: int, now: float) -> 
         agent.tell(events.ContainerExited(uid, container, attempt, code, now))
 
 
-def _ended_run(found: Exited) -> Ended:
-    return Ended(found.attempt, found.code, found.message, found.started_ns is not None)
-
-
-def _manifests(options: Options) -> ManifestDirectory | None:
-    if options.pods_dir is None:
+def manifests_of(directory: Path | None, host_name: str) -> ManifestDirectory | None:
+    """The directory of manifests, if one is given; ConfigError if it is none."""
+    if directory is None:
         return None
-    if not options.pods_dir.is_dir():
-        raise ConfigError(f"{options.pods_dir}: found no directory, expected one of manifests")
-    return ManifestDirectory(options.pods_dir, options.host_name)
+    if not directory.is_dir():
+        raise ConfigError(f"{directory}: found no directory, expected one of manifests")
+    return ManifestDirectory(directory, host_name)
 
 
 async def _runtime(
@@ -225,51 +207,6 @@ def _cgroups(options: Options, config: AgentConfig) -> CgroupTree | None:
     tree = CgroupTree.detect(options.cgroup_root, mountinfo, parent)
     tree.take()
     return tree
-
-
-class _Restored(TypedDict):
-    cpu: CpuState | None
-    memory: MemoryState | None
-    saved_devices: SavedDevices | None
-    pods: dict[str, AgentPod]
-
-
-def restored(files: StateDirectory, setup: AgentSetup) -> _Restored:
-    """What the state files say; CorruptCheckpointError with the kubelet's words if they are bad."""
-    root = files.root
-    data = {name: files.read(place) for name, place in state_files.PLACES.items()}
-    there = {name: content for name, content in data.items() if content is not None}
-    taken = state_files.decoded(there, setup.host.settings, root=f"{root}/")
-    fault = taken.faults.get(state_files.DEVICES)
-    if fault is not None and len(taken.faults) == 1:
-        # The kubelet would start without it, and then refuse the pods that hold devices.
-        raise CorruptCheckpointError(f"{root / device_checkpoint.PLACE}: {fault}") from fault
-    taken.checked()
-    pods = files.read(saved.FILE_NAME)
-    found: _Restored = {
-        "cpu": taken.cpu,
-        "memory": taken.memory,
-        "saved_devices": taken.devices,
-        "pods": {} if pods is None else saved.load(pods, path=str(root / saved.FILE_NAME)),
-    }
-    if (devices := found["saved_devices"]) is not None:
-        for uid, containers in devices.entries.items():
-            if uid in found["pods"]:
-                known = found["pods"][uid]
-                found["pods"][uid] = replace(known, allocations=_answers(containers))
-    return found
-
-
-def _answers(containers: Mapping[str, Mapping[str, Held]]) -> dict[DeviceKey, Allocation]:
-    """What plugins answered for the containers of a pod before the restart."""
-    answers = {}
-    for container, resources in containers.items():
-        for resource, held in resources.items():
-            try:
-                answers[container, resource] = device_plugin.saved_allocation_of(held.response)
-            except WireError as error:
-                log.warning("saved_answer_unusable", resource=resource, error=str(error))
-    return answers
 
 
 def _plugin_event(agent: Agent, event: plugin_events.PluginEvent, now: float) -> None:
@@ -355,16 +292,16 @@ async def _stop(parts: Parts, tasks: list[asyncio.Task[Any]]) -> None:
 
 async def _follow_manifests(parts: Parts) -> None:
     """Follows the directory of manifests; once it was read, all sources have spoken."""
-    agent = parts.agent
-    agent.tell(events.SourcesReady(time.time(), _read_manifests(parts)))
+    changes = _read_manifests(parts)
+    parts.agent.tell(takeover.sources_ready(changes, time.time()))
     while True:
         await asyncio.sleep(MANIFEST_SECONDS)
         _read_manifests(parts)
 
 
-def _read_manifests(parts: Parts) -> frozenset[str] | None:
-    """Tells the agent what has changed; the uids of new pods, None if there is no directory."""
-    agent, manifests = parts.agent, parts.manifests
+def _read_manifests(parts: Parts) -> Changes | None:
+    """Tells the agent what has changed; None if there is no directory, or none to be read."""
+    manifests = parts.manifests
     if manifests is None:
         return None
     try:
@@ -374,12 +311,9 @@ def _read_manifests(parts: Parts) -> frozenset[str] | None:
         return None
     for fault in changes.faults:
         log.warning("manifest_refused", error=fault)
-    now = time.time()
-    for uid in changes.gone:
-        agent.tell(events.PodDeleted(uid, now))
-    for manifest in changes.new:
-        agent.tell(events.PodSubmitted(manifest.uid, manifest.record, manifest.source, now))
-    return frozenset(manifest.uid for manifest in changes.new)
+    for event in takeover.manifest_events(changes, time.time()):
+        parts.agent.tell(event)
+    return changes
 
 
 async def _follow_exits(parts: Parts) -> None:

@@ -107,7 +107,10 @@ class Scanner:
 
 
 def read_config(path: Path, version: Version) -> kubelet_config.KubeletConfig:
-    """The kubelet's configuration. Keys of newer versions are passed over, as the kubelet does."""
+    """The kubelet's configuration. Keys of newer versions are passed over, as the kubelet does.
+
+    So are feature gates of older ones: it runs with them, so they are right for its version.
+    """
     try:
         data = read_bounded(path, CONFIG_BYTES_MAX)
     except OSError as error:
@@ -116,6 +119,8 @@ def read_config(path: Path, version: Version) -> kubelet_config.KubeletConfig:
             "with (--config) as --kubelet-config."
         ) from error
     try:
+        if version is Version.V1_36:
+            return kubelet_config.load_older(data)[0]
         return kubelet_config.load(data, version=version, strict=False)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error

@@ -1,4 +1,4 @@
-"""Tries a workload with every setting of a host, and writes the configuration that suits it."""
+"""Tries a workload with every setting of a host, and says which configuration suits it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,24 @@ from typing import Any
 
 import yaml
 
+from numalign.apps.snapshots import declared
 from numalign.apps.snapshots.inputs import LoadedSnapshot
+from numalign.apps.snapshots.loading import settings_of
+from numalign.core.errors import ConfigError, StartError, WireError
 from numalign.core.kubelet import host as hosts
+from numalign.core.kubelet import older_versions
 from numalign.core.kubelet.admission import node_fit
 from numalign.core.machine.kubelet_view import machine_info
 from numalign.core.pod import Pod
 from numalign.core.settings import Settings
 from numalign.core.values.sizes import human
 from numalign.core.what_if import reservation_advice, settings_advice
+from numalign.core.what_if.change_cost import ChangeCost, cost_of
 from numalign.core.what_if.reservation_advice import Reservations
 from numalign.core.what_if.settings_advice import Advice, Going, Trial
 from numalign.wire.kubelet import config as kubelet_config
-from numalign.wire.kubelet.config import document_of
-from numalign.wire.kubelet.host_settings import host_settings
+from numalign.wire.kubelet import edit
+from numalign.wire.kubelet.config import KubeletConfig, document_of
 
 HEAD = ("POLICY", "SCOPE", "MEMORY", "ADMITTED", "ALIGNED", "STRANDED", "DISTANCE", "OPTIONS")
 NUMBERS = (3, 4, 5, 6)  # columns of numbers
@@ -28,9 +33,24 @@ NUMBERS = (3, 4, 5, 6)  # columns of numbers
 
 @dataclass(frozen=True, slots=True)
 class Advised:
+    """What came of the trials. Nothing is recommended if no settings admit any of the pods."""
+
+    loaded: LoadedSnapshot
     advice: Advice
     reservations: Reservations
-    config: str  # a KubeletConfiguration as YAML; empty where nothing could be tried
+    config: KubeletConfig | None  # the recommended one
+    cost: ChangeCost
+    unoffered: tuple[str, ...]  # resources that are asked for and that nothing offers
+
+    @property
+    def drop_in(self) -> dict[str, Any] | None:
+        """The recommended keys as a drop-in for the kubelet's --config-dir."""
+        return None if self.config is None else edit.drop_in(self.loaded.config, self.config)
+
+    @property
+    def text(self) -> str:
+        """The drop-in as YAML; empty where nothing is recommended."""
+        return "" if self.config is None else yaml.safe_dump(self.drop_in, sort_keys=False)
 
 
 def advised(loaded: LoadedSnapshot, pods: Sequence[Pod], *, going: Going) -> Advised:
@@ -44,20 +64,34 @@ def advised(loaded: LoadedSnapshot, pods: Sequence[Pod], *, going: Going) -> Adv
     def totals(settings: Settings) -> node_fit.Totals:
         return node_fit.allocatable(settings, info, pods_max=pods_max)
 
+    older = loaded.inputs.older
+    barred = older_versions.unusable_options(older, loaded.config.feature_gates) if older else None
     result = settings_advice.advise(
-        snapshot.machine, base, info, snapshot.state.devices, totals, pods, going
+        snapshot.machine,
+        base,
+        info,
+        snapshot.state.devices,
+        totals,
+        pods,
+        going,
+        barred or frozenset(),
     )
-    text = "" if result.best is None else config_text(loaded, result.best.settings)
-    return Advised(result, found, text)
+    missing = tuple(declared.unoffered(snapshot, pods))
+    best = result.best
+    if best is None or not best.admitted:
+        return Advised(loaded, result, found, None, ChangeCost(), missing)
+    config = _configured(loaded.config, best.settings)
+    _check_drop_in(loaded, config, best.settings)
+    cost = cost_of(snapshot.host.settings, _settings(loaded, config))
+    return Advised(loaded, result, found, config, cost, missing)
 
 
 # The configuration.
 
 
-def config_text(loaded: LoadedSnapshot, settings: Settings) -> str:
-    """A KubeletConfiguration with these settings, checked by starting a kubelet's managers."""
-    config = replace(
-        loaded.config,
+def _configured(config: KubeletConfig, settings: Settings) -> KubeletConfig:
+    return replace(
+        config,
         topology_policy=settings.topology_policy,
         topology_scope=settings.topology_scope,
         topology_options=settings.topology_options,
@@ -67,19 +101,49 @@ def config_text(loaded: LoadedSnapshot, settings: Settings) -> str:
         memory_policy=settings.memory_policy,
         reserved_memory=settings.reserved_memory if settings.memory_policy == "Static" else (),
     )
-    text = yaml.safe_dump(document_of(config), sort_keys=False)
-    _check(loaded, text, settings)
-    return text
 
 
-def _check(loaded: LoadedSnapshot, text: str, settings: Settings) -> None:
-    """The written file must give the very settings that were tried, and a kubelet that starts."""
-    machine = loaded.snapshot.machine
-    config = kubelet_config.load(text, version=settings.version)
-    read = host_settings(config, machine, version=settings.version, fidelity=settings.fidelity)
-    hosts.start(hosts.build(read, machine_info(machine)))
+def _settings(loaded: LoadedSnapshot, config: KubeletConfig) -> Settings:
+    return settings_of(replace(loaded.inputs, config=config))[1]
+
+
+def _check_drop_in(loaded: LoadedSnapshot, config: KubeletConfig, settings: Settings) -> None:
+    """The drop-in over the present file gives what was tried, and a kubelet that starts."""
+    patch = edit.drop_in(loaded.config, config)
+    text = yaml.safe_dump(edit.merged(document_of(loaded.config), patch), sort_keys=False)
+    read = _settings(loaded, kubelet_config.load(text, version=settings.version))
+    hosts.start(hosts.build(read, machine_info(loaded.snapshot.machine)))
     same = replace(settings, reserved_memory=read.reserved_memory)
     assert read == same, "the written configuration must mean what was tried"
+
+
+def changed_file(found: Advised, data: bytes, path: str) -> bytes:
+    """A kubelet's file with the recommended keys changed; ConfigError if that does not come out.
+
+    It is read back, and the managers are started with it, before anybody writes it.
+    """
+    assert found.config is not None, "there is something to write"
+    settings = _settings(found.loaded, found.config)
+    try:
+        new = edit.edited(data, found.config)
+        read = _settings(found.loaded, kubelet_config.load(new, version=settings.version))
+        hosts.start(hosts.build(read, machine_info(found.loaded.snapshot.machine)))
+    except (ConfigError, WireError, StartError) as error:
+        raise ConfigError(f"{path}: cannot be changed, and is left as it is: {error}") from error
+    if read != settings:
+        raise ConfigError(
+            f"{path}: its other keys differ from those that were tried, so it is left as it is. "
+            f"Give it with --kubelet-config too, and it is what is tried."
+        )
+    return new
+
+
+def changed_keys(found: Advised) -> list[str]:
+    """The keys whose values the recommendation changes."""
+    if found.config is None:
+        return []
+    old, new = (edit.advised_values(c) for c in (found.loaded.config, found.config))
+    return [name for name in edit.ADVISED if old[name] != new[name]]
 
 
 # For people and for machines.
@@ -100,17 +164,6 @@ def row(trial: Trial) -> tuple[str, ...]:
     )
 
 
-def reserved_lines(found: Advised) -> list[str]:
-    """The lines of the configuration that are about reservations, ready to copy."""
-    lines = [f'reservedSystemCPUs: "{found.reservations.cpus}"']
-    if found.reservations.memory:
-        lines.append("reservedMemory:")
-    for item in found.reservations.memory:
-        lines.append(f"- numaNode: {item.node}")
-        lines.append(f"  limits: {{{item.type}: {item.amount}}}")
-    return lines
-
-
 def as_data(found: Advised) -> dict[str, Any]:
     """All of it as plain values, ready for JSON."""
     return {
@@ -129,7 +182,14 @@ def as_data(found: Advised) -> dict[str, Any]:
             ],
             "reasons": list(found.reservations.reasons),
         },
-        "config": yaml.safe_load(found.config) if found.config else None,
+        "dropIn": found.drop_in,
+        "changes": changed_keys(found),
+        "cost": {
+            "restart": found.cost.restart,
+            "drain": found.cost.drain,
+            "deletes": list(found.cost.deletes),
+        },
+        "unoffered": list(found.unoffered),
     }
 
 

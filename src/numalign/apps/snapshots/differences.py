@@ -107,7 +107,7 @@ def _memory(blocks: tuple[Block, ...]) -> str:
 def _config(found: LoadedSnapshot) -> dict[str, str]:
     document: dict[str, Any] = document_of(found.config)
     return {
-        "kubernetes": found.inputs.version.value,
+        "kubernetes": str(found.inputs.older or found.inputs.version),
         "fidelity": found.inputs.fidelity.value,
         **{key: str(value) for key, value in document.items() if key not in {"apiVersion", "kind"}},
     }

@@ -11,6 +11,7 @@ from numalign.core.settings import Fidelity, Version
 if TYPE_CHECKING:
     from numalign.core.kubelet.admission.verdict import HostSnapshot
     from numalign.core.kubelet.devices.devices import Device
+    from numalign.core.kubelet.older_versions import Kubernetes
     from numalign.core.machine.machine import Machine
     from numalign.core.views.podresources import View
     from numalign.wire.kubelet.config import KubeletConfig
@@ -24,7 +25,8 @@ class SnapshotInputs:
     source: str  # what to call it in a message
     machine: Machine
     config: KubeletConfig | None = None  # None: what suits the machine
-    version: Version = Version.V1_36
+    version: Version = Version.V1_36  # whose rules decide
+    older: Kubernetes | None = None  # the version of a host for which these rules only stand in
     fidelity: Fidelity = Fidelity.KUBELET
     state: Mapping[str, bytes] = field(default_factory=dict)  # state files by name
     # Pods with or without uid. A pod without one is found in the state by what it asks for.

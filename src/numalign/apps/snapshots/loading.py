@@ -14,6 +14,7 @@ from numalign.apps.snapshots.inputs import LoadedSnapshot, SnapshotInputs
 from numalign.apps.snapshots.reported import reported
 from numalign.core.errors import ConfigError, CorruptCheckpointError, StartError
 from numalign.core.kubelet import host as hosts
+from numalign.core.kubelet import older_versions
 from numalign.core.kubelet.admission import node_fit
 from numalign.core.kubelet.admission.verdict import HostSnapshot
 from numalign.core.kubelet.devices import devices as device_rules
@@ -43,7 +44,22 @@ def loaded(inputs: SnapshotInputs) -> LoadedSnapshot:
         config,
         inputs,
         found.unknown,
-        (*inputs.notes, *notes, *found.notes, *offered.notes),
+        (*inputs.notes, *_assumed(inputs, config), *notes, *found.notes, *offered.notes),
+    )
+
+
+def _assumed(inputs: SnapshotInputs, config: KubeletConfig) -> tuple[str, ...]:
+    """Which settings an answer rests on where nobody has given any."""
+    if inputs.config is not None:
+        return ()
+    version = inputs.older or inputs.version
+    memory = ", ".join(f"{r.amount} on NUMA node {r.node}" for r in config.reserved_memory)
+    return (
+        f"no kubelet configuration is given; assumed are Kubernetes {version}, "
+        f"cpuManagerPolicy {config.cpu_policy}, memoryManagerPolicy {config.memory_policy}, "
+        f"topologyManagerPolicy {config.topology_policy} (scope {config.topology_scope}), "
+        f"reserved CPU {config.reserved_system_cpus} and memory {memory}. "
+        "Give one with --kubelet-config.",
     )
 
 
@@ -90,11 +106,15 @@ def settings_of(inputs: SnapshotInputs) -> tuple[KubeletConfig, Settings]:
     """The configuration in force and what it means on this machine."""
     config = inputs.config or default_config(inputs.machine)
     try:
-        return config, host_settings(
+        settings = host_settings(
             config, inputs.machine, version=inputs.version, fidelity=inputs.fidelity
         )
     except ConfigError as error:
         raise ConfigError(f"{inputs.source}: {error}") from error
+    if inputs.older is None:
+        return config, settings
+    off = older_versions.gates_off(inputs.older, config.feature_gates)
+    return config, replace(settings, gates={**settings.gates, **off})
 
 
 def decoded(inputs: SnapshotInputs, host: Host) -> StateFiles:

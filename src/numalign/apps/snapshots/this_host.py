@@ -19,6 +19,7 @@ from numalign.adapters.sources.recording_tree import RecordingTree
 from numalign.adapters.sources.sysfs.sysfs import read_machine
 from numalign.apps.snapshots.host_files import read_yaml, state_files
 from numalign.core.errors import ConfigError, NumalignError
+from numalign.core.kubelet.older_versions import Kubernetes
 from numalign.core.machine.machine import Machine
 from numalign.core.settings import Version
 from numalign.wire import bundle
@@ -48,10 +49,7 @@ CONFIGS: Final = (
     "/home/kubernetes/kubelet-config.yaml",
     "/var/lib/k0s/kubelet/config.yaml",
 )
-NO_KUBELET: Final = (
-    "found no kubelet configuration on this host; taken are static managers and best-effort "
-    "alignment. Give one with --kubelet-config."
-)
+NO_KUBELET: Final = "found no kubelet configuration on this host"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +69,7 @@ def captured(
     places: Places,
     *,
     created_at: str,
-    version: Version | None = None,
+    kubernetes: Kubernetes | None = None,
     pods: Iterable[PodRecord] = (),
 ) -> tuple[Bundle, Machine]:
     tree = RecordingTree(DirTree(places.root))
@@ -97,7 +95,7 @@ def captured(
         created_at=created_at,
         numalign=__version__,
         host=machine.name,
-        kubernetes=version or _version(state, notes),
+        kubernetes=str(kubernetes or _version(state, notes)),
         names=names,
         notes=tuple(notes),
     )

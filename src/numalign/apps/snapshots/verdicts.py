@@ -6,17 +6,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
+
 from numalign.apps.snapshots.inputs import LoadedSnapshot
+from numalign.core.explain.alignment import PlacedContainer, placed
 from numalign.core.kubelet.admission.verdict import HostSnapshot, Verdict, decide, refusal
-from numalign.core.kubelet.decisions import Admitted, Placement
+from numalign.core.kubelet.decisions import Admitted
 from numalign.core.pod import Pod, qos_class
-from numalign.core.values.sets import format_list
-from numalign.core.values.sizes import human
-from numalign.core.views.trace import hint_data
+from numalign.wire.placed_container import container_placement
 from numalign.wire.pods.manifests import core_pod
 from numalign.wire.pods.records import PodRecord
-
-HEAD = ("POD", "CONTAINER", "CPUS", "MEMORY NODES", "DEVICES")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,62 +59,21 @@ def as_data(outcome: Outcome) -> dict[str, Any]:
     if words is not None:
         found |= {"reason": words[0], "message": words[1]}
     if isinstance(verdict, Admitted):
-        found["containers"] = [_container(p, outcome) for p in verdict.placements]
+        found["containers"] = [
+            {
+                "name": one.placement.container,
+                **msgspec.to_builtins(container_placement(one)),
+            }
+            for one in placed_containers(outcome)
+        ]
     return found
 
 
-def _container(placement: Placement, outcome: Outcome) -> dict[str, Any]:
-    # The table does without.
-    from numalign.core.kubelet.cgroup_limits import mems_of  # noqa: PLC0415
-    from numalign.wire.memory_block import memory_data  # noqa: PLC0415
-
-    mems = mems_of(placement.memory)
-    return {
-        "name": placement.container,
-        "exclusive": placement.cpus is not None,
-        "cpus": format_list(_cpus(placement, outcome.after)),
-        "memoryNodes": None if mems is None else list(mems),
-        "memory": memory_data(placement.memory),
-        "devices": {name: list(ids) for name, ids in placement.devices.items()},
-        "hint": hint_data(placement.hint),
-    }
-
-
-def _cpus(placement: Placement, after: HostSnapshot) -> int:
-    return after.state.cpu.shared if placement.cpus is None else placement.cpus
-
-
-def rows(outcome: Outcome) -> list[tuple[str, ...]]:
-    """The lines of a table for one admitted pod, one for each container."""
+def placed_containers(outcome: Outcome) -> list[PlacedContainer]:
+    """Where each container of an admitted pod would sit."""
     if not isinstance(outcome.verdict, Admitted):
         return []
-    name = f"{outcome.pod.namespace}/{outcome.pod.name}"
-    return [
-        (
-            name if number == 0 else "",
-            placement.container,
-            _cpus_text(placement),
-            _memory_text(placement),
-            _devices_text(placement),
-        )
-        for number, placement in enumerate(outcome.verdict.placements)
-    ]
-
-
-def _cpus_text(placement: Placement) -> str:
-    return "shared" if placement.cpus is None else format_list(placement.cpus)
-
-
-def _memory_text(placement: Placement) -> str:
-    if not placement.memory:
-        return "any"
-    parts = []
-    for block in placement.memory:
-        nodes = ",".join(map(str, block.nodes))
-        kind = "" if block.type == "memory" else f" {block.type}"
-        parts.append(f"{nodes} ({human(block.size)}{kind})")
-    return ", ".join(parts)
-
-
-def _devices_text(placement: Placement) -> str:
-    return ", ".join(f"{name} {', '.join(ids)}" for name, ids in placement.devices.items()) or "-"
+    after = outcome.after
+    pool = after.state.cpu.shared
+    found = outcome.verdict.placements
+    return [placed(after.host, after.state.devices, placement, pool) for placement in found]

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from numalign.cli.app import examples, new_app
 from numalign.cli.options import MachineOption, optional
+from numalign.core.errors import ConfigError
 
 app = new_app()
 
@@ -33,6 +34,25 @@ ListenOption = Annotated[
     str, typer.Option("--listen", help="Loopback address of the read-only API; '' for none.")
 ]
 LISTEN_DEFAULT = "127.0.0.1:8421"
+CriSocketOption = Annotated[
+    str | None,
+    optional(
+        "--cri-socket",
+        help="Socket of the container runtime. Without it: that of containerd, then of CRI-O.",
+    ),
+]
+RUNTIMES: Final = ("process", "cri", "none")
+
+
+def check_runtime(name: str) -> None:
+    """ConfigError for a runtime that there is not."""
+    if name not in RUNTIMES:
+        raise ConfigError(f"--runtime: found {name!r}, expected one of {', '.join(RUNTIMES)}")
+
+
+def socket_of(text: str | None) -> Path | None:
+    """The path that --cri-socket names."""
+    return None if text is None else Path(text.removeprefix("unix://"))
 
 
 @app.command(
@@ -61,13 +81,7 @@ def agent(
             "to decide only."
         ),
     ] = "process",
-    cri_socket: Annotated[
-        str | None,
-        optional(
-            "--cri-socket",
-            help="Socket of the container runtime. Without it: that of containerd, then of CRI-O.",
-        ),
-    ] = None,
+    cri_socket: CriSocketOption = None,
     machine: MachineOption = None,
     listen: ListenOption = LISTEN_DEFAULT,
 ) -> int:

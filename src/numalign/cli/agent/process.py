@@ -15,13 +15,13 @@ from numalign.adapters.local import paths
 from numalign.apps.agent.metrics import AgentMetrics
 from numalign.apps.agent.run import Options, Parts, assemble, run
 from numalign.apps.agent.saved import STATE_FILES
+from numalign.cli.agent.agent import check_runtime, socket_of
 from numalign.cli.daemon import address, configure_logs
-from numalign.core.errors import ConfigError, CorruptCheckpointError, PeerError, StartError
+from numalign.core.errors import CorruptCheckpointError, PeerError, StartError
 from numalign.web.server import serve
 
 LOCK_NAME: Final = "agent.lock"
 END_SECONDS_MAX: Final = 15.0
-RUNTIMES: Final = ("process", "cri", "none")
 
 
 def run_agent(
@@ -36,12 +36,10 @@ def run_agent(
     cri_socket: str | None = None,
 ) -> int:
     """Runs an agent until it is told to stop; the exit code."""
-    if runtime not in RUNTIMES:
-        raise ConfigError(f"--runtime: found {runtime!r}, expected one of {', '.join(RUNTIMES)}")
+    check_runtime(runtime)
     tcp = address(listen)
     directory = (state_dir or paths.state_directory()).absolute()
-    socket = None if cri_socket is None else Path(cri_socket.removeprefix("unix://"))
-    options = Options(directory, pods, config, machine, runtime, socket)
+    options = Options(directory, pods, config, machine, runtime, socket_of(cri_socket))
     configure_logs()
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:

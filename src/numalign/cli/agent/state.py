@@ -3,17 +3,42 @@
 # ruff: noqa: PLC0415 - a command loads what it needs when it runs
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from numalign.cli.agent.agent import ConfigOption, StateOption
+from numalign.cli.agent.agent import (
+    ConfigOption,
+    CriSocketOption,
+    StateOption,
+    check_runtime,
+    socket_of,
+)
 from numalign.cli.app import examples, new_app
-from numalign.cli.options import MachineOption
-from numalign.cli.output import Output
+from numalign.cli.main import FAILED, OK
+from numalign.cli.options import MachineOption, optional
+from numalign.cli.output import Output, output_option
 
 if TYPE_CHECKING:
-    from numalign.apps.agent.model import AgentState
+    from numalign.apps.agent.starting.check import StartCheck
+
+FORMATS: Final = ("text", "json", "yaml")
+# What is said of a pod, by its outcome; one that is kept or new is only counted.
+_WORDS: Final = {
+    "refused": "would be refused",
+    "waits": "would wait",
+    "ended": "has ended meanwhile",
+    "ends": "would end: its manifest is gone, or it was being deleted",
+    "freed": "is a pod that only the kubelet's files know: what it holds would be freed",
+}
+_COUNTED: Final = {
+    "admitted": "new admitted",
+    "waits": "wait",
+    "ended": "ended meanwhile",
+    "ends": "end",
+    "freed": "freed",
+}
 
 app = new_app()
 
@@ -27,6 +52,7 @@ def state() -> None:
     epilog=examples(
         "numalign state check",
         "numalign state check --config new-kubelet.yaml",
+        "numalign state check --pods /etc/numalign/pods -o json",
         "numalign state check --state-dir /var/lib/kubelet",
     )
 )
@@ -35,47 +61,94 @@ def check(
     config: ConfigOption = None,
     state_dir: StateOption = None,
     machine: MachineOption = None,
+    pods: Annotated[
+        Path | None,
+        optional("--pods", help="The directory of manifests that the agent would follow."),
+    ] = None,
+    runtime: Annotated[
+        str | None,
+        optional(
+            "--runtime",
+            help="What would run containers, as for 'numalign agent'. Without it: what ran them "
+            "when the state was saved.",
+        ),
+    ] = None,
+    cri_socket: CriSocketOption = None,
+    output: Annotated[str, output_option(*FORMATS)] = "text",
 ) -> int:
     """Say whether the agent would start with the saved state, and what would change.
 
-    Reads only. Exit code 0 if it would start and keep every pod, 1 if not.
+    Goes through the very steps of a start and writes nothing. Where the saved state and this host
+    differ (policies, CPUs, reserved memory, totals), both values are shown. Exit code 0 if it would
+    start and refuse no pod, 1 if not, 2 for bad input.
     """
+    import asyncio
+    import os
+    import time
+
     from numalign.adapters.local import paths
-    from numalign.adapters.local.state_files import StateDirectory
     from numalign.adapters.sources import discovery
     from numalign.apps.agent import run
-    from numalign.apps.agent.steps.recovery import recovered
-    from numalign.core.errors import NumalignError
+    from numalign.apps.agent.starting import check as start_check
 
     out = Output.of(ctx)
-    directory = state_dir or paths.state_directory()
-    if not directory.is_dir():
+    directory = (state_dir or paths.state_directory()).absolute()
+    if runtime is not None:
+        check_runtime(runtime)
+    if not directory.is_dir() and output == "text":
         out.text(f"{directory}: there is no saved state; the agent would start empty\n")
-        return 0
-    setup, _ = run.setup_of(run.read_config(config), discovery.discover(machine))
-    try:
-        found = run.restored(StateDirectory(directory), setup)
-        after, _ = recovered(setup, **found, alive={}, ended={}, now=0.0)
-    except NumalignError as error:
-        out.text(f"it would not start: {error}\n")
+        return OK
+    asked = start_check.Asked(
+        directory,
+        run.read_config(config),
+        discovery.discover(machine),
+        runtime,
+        socket_of(cri_socket),
+        run.manifests_of(pods, os.uname().nodename),
+    )
+    found = asyncio.run(start_check.check_start(asked, time.time()))
+    if output == "text":
+        _show(out, found)
+    else:
+        out.data(output, _data(found))
+    return FAILED if found.error or found.count(start_check.Outcome.REFUSED) else OK
+
+
+def _data(found: StartCheck) -> dict[str, Any]:
+    return {
+        "starts": not found.error,
+        "error": found.error,
+        "runtime": found.runtime,
+        "differences": [
+            {"what": d.what, "saved": d.saved, "now": d.now} for d in found.differences
+        ],
+        "pods": [
+            {"name": p.name, "outcome": str(p.outcome), "reason": p.reason, "message": p.message}
+            for p in found.pods
+        ],
+    }
+
+
+def _show(out: Output, found: StartCheck) -> None:
+    from numalign.apps.agent.starting.check import Outcome
+    from numalign.apps.render.columns import columns
+
+    if found.error:
+        out.text(f"it would not start: {found.error}\n")
+    if found.differences:
+        rows = [(d.what, d.saved, d.now) for d in found.differences]
+        out.lines(columns(("DIFFERENCE", "SAVED", "NOW"), rows, width=out.width))
+    for pod in found.pods:
+        if words := _WORDS.get(pod.outcome):
+            why = f": {pod.reason}: {pod.message}" if pod.reason else ""
+            out.text(f"{pod.name} {words}{why}\n")
+    if found.error:
         out.text("Put the configuration back, or clear the state with `numalign state reset`.\n")
-        return 1
-    return _verdict(out, {uid: p.phase.value for uid, p in found["pods"].items()}, after)
-
-
-def _verdict(out: Output, before: dict[str, str], after: AgentState) -> int:
-    refused = [
-        pod
-        for uid, pod in after.pods.items()
-        if pod.phase.value == "Failed" and before.get(uid) != "Failed"
-    ]
-    for pod in refused:
-        out.text(
-            f"{pod.pod.namespace}/{pod.pod.name} would be refused: {pod.reason}: {pod.message}\n"
-        )
-    kept = len(after.host.pods)
-    out.text(f"it would start; {kept} pods are kept, {len(refused)} refused\n")
-    return 1 if refused else 0
+        return
+    counts = {outcome: found.count(outcome) for outcome in Outcome}
+    parts = [f"{counts.pop(Outcome.KEPT)} pods are kept", f"{counts.pop(Outcome.REFUSED)} refused"]
+    parts += [f"{count} {_COUNTED[outcome]}" for outcome, count in counts.items() if count]
+    out.text(f"it would start; {', '.join(parts)}\n")
 
 
 @app.command(

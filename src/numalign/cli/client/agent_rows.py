@@ -14,6 +14,7 @@ from numalign.core.values.sets import format_list, mask_of, parse_list
 from numalign.core.values.sizes import human
 
 Record = Mapping[str, Any]
+ALIGNED: Final = {None: "-", True: "yes", False: "no"}
 AGES: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
@@ -71,10 +72,18 @@ def _pod_record(pod: Record, now: float) -> dict[str, Any]:
         "nodes": format_list(mask_of(_pod_nodes(placed))),
         "memoryBytes": sum(b["sizeBytes"] for b in blocks if b["type"] == "memory"),
         "devices": devices,
+        "aligned": _all_aligned(placed),
+        "distance": max((d for c in placed if (d := c["distance"]) is not None), default=None),
         "qosClass": status["qosClass"],
         "source": pod["numalign"]["source"],
         "message": status.get("message", ""),
     }
+
+
+def _all_aligned(placed: Iterable[Record]) -> bool | None:
+    """Whether every container that has something of its own has it on one node; None: none has."""
+    found = [c["aligned"] for c in placed if c["aligned"] is not None]
+    return all(found) if found else None
 
 
 def _joined(lists: Iterable[str]) -> str:
@@ -137,6 +146,13 @@ PODS: Final = (
     Column("QOS", lambda r: r["qosClass"], wide=True),
     Column("MEMORY", lambda r: human(r["memoryBytes"]) if r["memoryBytes"] else "-", wide=True),
     Column("DEVICES", lambda r: _devices_text(r["devices"]) or "-", wide=True, flexible=True),
+    Column("ALIGNED", lambda r: ALIGNED[r["aligned"]], wide=True),
+    Column(
+        "DISTANCE",
+        lambda r: "-" if r["distance"] is None else f"{r['distance']:.1f}",
+        wide=True,
+        right=True,
+    ),
     Column("SOURCE", lambda r: r["source"], wide=True),
     Column("UID", lambda r: r["uid"], wide=True),
     Column("MESSAGE", lambda r: r["message"] or "-", wide=True, flexible=True),

@@ -151,11 +151,18 @@ def _container(
     if own["pid"]:
         yield 2, "PID", str(own["pid"])
     if own["cpus"]:
-        yield 2, "CPUs", f"{own['cpus']} ({'exclusive' if own['exclusive'] else 'shared pool'})"
+        use = "exclusive" if own["exclusive"] else "shared pool"
+        yield 2, "CPUs", f"{own['cpus']} ({use}) on {_on(own['cpuNodes'])}"
     if own["memory"]:
         yield 2, "Memory", _blocks(own["memory"])
     for resource, ids in own["devices"].items():
-        yield 2, "Devices", f"{resource}: {', '.join(ids)}"
+        places = zip(ids, own["deviceNodes"][resource], strict=True)
+        texts = (f"{one} on {_on(nodes)}" if nodes else one for one, nodes in places)
+        yield 2, "Devices", f"{resource}: {', '.join(texts)}"
+    if own["aligned"] is not None:
+        yield 2, "Aligned", "yes" if own["aligned"] else "no: not all of it is on one NUMA node"
+    if own["distance"] is not None:
+        yield 2, "Distance", f"{own['distance']:.1f} to memory and devices (10 = local, estimated)"
     if own["hint"] is not None:
         yield 2, "Hint", _hint(own["hint"])
 

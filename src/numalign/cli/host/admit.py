@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from numalign.cli.app import examples, new_app
-from numalign.cli.host.source_options import HostOptions, OnOption, StaticOption
+from numalign.cli.host.source_options import DeviceOption, HostOptions, OnOption, StaticOption
 from numalign.cli.main import FAILED, OK
 from numalign.cli.options import FilesOption, unfold
 from numalign.cli.output import Output, output_option
@@ -37,20 +37,23 @@ def admit(
     files: FilesOption,
     on: OnOption = None,
     host: HostOptions,
+    device: DeviceOption = None,
     static: StaticOption = False,
     output: Annotated[str, output_option(*FORMATS)] = "table",
 ) -> int:
     """Say whether pods would be admitted, and where they would sit.
 
-    Where: on which CPUs, memory nodes and devices. Nothing is changed. Several pods are asked in
-    order, each on the host as those before it left it; of a Deployment, StatefulSet, Job and the
-    like every replica. Exit code 0 if all are admitted, 1 if one is not, 2 for bad input.
+    Where: 0-3@0 stands for CPUs 0 to 3 of NUMA node 0; memory and devices alike. A container is
+    aligned if all that is its own is on one node; the distance from its CPUs to its memory and
+    devices is an estimate (10 = local). Nothing is changed. Several pods are asked in order, each
+    on the host as those before it left it; of a Deployment, StatefulSet, Job and the like every
+    replica. Exit code 0 if all are admitted, 1 if one is not, 2 for bad input.
     """
     from numalign.apps.snapshots import verdicts
     from numalign.cli import manifests
 
     records = manifests.read_workloads(files)
-    answers = list(verdicts.outcomes(host.loaded(on), records, is_critical=static))
+    answers = list(verdicts.outcomes(host.loaded(on, device), records, is_critical=static))
     _show(Output.of(ctx), output, answers)
     return OK if all(answer.is_admitted for answer in answers) else FAILED
 
@@ -61,15 +64,27 @@ def _show(out: Output, output: str, answers: list[Outcome]) -> None:
     if output != "table":
         out.data(output, [verdicts.as_data(answer) for answer in answers])
         return
+    from numalign.apps.render import placements
     from numalign.apps.render.columns import columns
     from numalign.apps.render.text import Tone, line
-    from numalign.core.kubelet.admission.verdict import refusal
+    from numalign.apps.snapshots.declared import unoffered, unoffered_text
 
-    rows = [row for answer in answers for row in verdicts.rows(answer)]
+    rows = [row for answer in answers for row in placements.rows(answer)]
     if rows:
-        out.lines(columns(verdicts.HEAD, rows, width=out.width, flexible=(2, 3, 4)))
-    for answer in answers:
-        words = refusal(answer.verdict)
-        if words is not None:
-            name = f"{answer.pod.namespace}/{answer.pod.name}"
-            out.lines([line(f"{name} would be refused: {words[0]}: {words[1]}", Tone.WARNING)])
+        out.lines(
+            columns(
+                placements.HEAD,
+                rows,
+                width=out.width,
+                flexible=placements.FLEXIBLE,
+                right=placements.NUMBERS,
+            )
+        )
+    for text in placements.refusal_lines(answers):
+        out.lines([line(text, Tone.WARNING)])
+    refused = [answer for answer in answers if not answer.is_admitted]
+    if refused:
+        for name in unoffered(refused[0].before, [answer.pod for answer in refused]):
+            out.lines([line(unoffered_text(name), Tone.WARNING)])
+    if len(rows) > 1 or (rows and refused):
+        out.lines([line(placements.totals_text(answers), Tone.DIM)])

@@ -15,7 +15,7 @@ from numalign.cli.output import Output
 from numalign.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from numalign.core.settings import Version
+    from numalign.core.kubelet.older_versions import Kubernetes
     from numalign.wire.bundle import Bundle
 
 app = new_app()
@@ -113,7 +113,7 @@ def _from_host(
     state: Path | None,
     pod_resources: Path | None,
     pods: Path | None,
-    version: Version | None,
+    version: Kubernetes | None,
 ) -> Bundle:
     import time
 
@@ -123,7 +123,7 @@ def _from_host(
     found, _ = captured(
         places,
         created_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        version=version,
+        kubernetes=version,
         pods=source_options.running(pods),
     )
     return found

@@ -10,7 +10,7 @@ import typer
 
 from numalign.cli.app import examples, new_app
 from numalign.cli.cluster import explain_pod
-from numalign.cli.host.source_options import HostOptions, OnOption
+from numalign.cli.host.source_options import DeviceOption, HostOptions, OnOption
 from numalign.cli.main import FAILED, OK
 from numalign.cli.options import ClusterOptions, FilesOption, optional, unfold
 from numalign.cli.output import Output, output_option
@@ -39,6 +39,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     files: FilesOption = None,  # type: ignore[assignment] # needed, unless a pod is named
     on: OnOption = None,
     sources: HostOptions,
+    device: DeviceOption = None,
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="With pod NAME: its namespace.")
     ] = "default",
@@ -86,7 +87,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
 
     out = Output.of(ctx)
     records = manifests.read_workloads(files)
-    found = sources.loaded(on)
+    found = sources.loaded(on, device)
     with SearchProgress() as progress:
         answers = list(explaining.answers(found, records, going=progress.going, search=search))
     _show(out, output, answers, details=details)

@@ -16,7 +16,7 @@ from numalign.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from numalign.apps.snapshots.inputs import LoadedSnapshot, SnapshotInputs
-    from numalign.core.settings import Version
+    from numalign.core.kubelet.older_versions import Kubernetes
     from numalign.wire.pods.records import PodRecord
 
 E = TypeVar("E", bound=StrEnum)
@@ -57,7 +57,12 @@ PodsOption = Annotated[
 ]
 KubernetesOption = Annotated[
     str | None,
-    optional("--kubernetes", metavar="VERSION", help="Decide as 1.36 (the default) or 1.37 does."),
+    optional(
+        "--kubernetes",
+        metavar="VERSION",
+        help="Decide as 1.36 (the default) or 1.37 does. 1.28 to 1.35 are decided about with the "
+        "rules of 1.36, and what may differ is said.",
+    ),
 ]
 FidelityOption = Annotated[
     str | None,
@@ -65,6 +70,15 @@ FidelityOption = Annotated[
         "--fidelity",
         metavar="NAME",
         help="kubelet (the default): every decision as the kubelet's; safe: its defects repaired.",
+    ),
+]
+DeviceOption = Annotated[
+    list[str] | None,
+    optional(
+        "--device",
+        metavar="RESOURCE=COUNT@NODE,…",
+        help="Ask as if the host had these devices, so many on each NUMA node, such as "
+        "nvidia.com/gpu=2@0,2@1; in place of what it has of the resource. Repeat for more.",
     ),
 ]
 StaticOption = Annotated[
@@ -84,11 +98,12 @@ class HostOptions:
     kubernetes: KubernetesOption = None
     fidelity: FidelityOption = None
 
-    def loaded(self, on: str | None) -> LoadedSnapshot:
+    def loaded(self, on: str | None, devices: list[str] | None = None) -> LoadedSnapshot:
         """The snapshot that the options name; what is uncertain about it is said on stderr."""
+        from numalign.apps.snapshots.declared import with_declared
         from numalign.apps.snapshots.loading import loaded
 
-        found = loaded(self.inputs(on))
+        found = loaded(with_declared(self.inputs(on), devices or ()))
         tell(found.notes)
         return found
 
@@ -103,18 +118,21 @@ class HostOptions:
             config=self.kubelet_config,
             state=self.state,
             pods=running(self.pods),
-            version=chosen_version(self.kubernetes),
+            kubernetes=chosen_version(self.kubernetes),
             fidelity=None
             if self.fidelity is None
             else chosen(Fidelity, self.fidelity, "--fidelity"),
         )
 
 
-def chosen_version(text: str | None) -> Version | None:
+def chosen_version(text: str | None) -> Kubernetes | None:
     """The version that --kubernetes names, if it is given."""
-    from numalign.core.settings import Version
+    from numalign.core.kubelet import older_versions
 
-    return None if text is None else chosen(Version, text, "--kubernetes")
+    try:
+        return None if text is None else older_versions.parsed(text)
+    except ValueError as error:
+        raise ConfigError(f"--kubernetes: {error}.") from error
 
 
 def tell(notes: tuple[str, ...]) -> None:

@@ -6,7 +6,7 @@ an estimate and no measurement: what a program really touches, nobody knows befo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from numalign.core.kubelet.cpu.topology import CpuTopology
@@ -15,6 +15,7 @@ from numalign.core.kubelet.devices.devices import DeviceState
 from numalign.core.machine.machine import Machine
 
 Weights = Mapping[int, float]  # node -> share, together 1
+Distance = Callable[[int, int], int | None]  # from node to node; None: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,28 +49,40 @@ def costs(
     return [_cost(machine, places, devices, placement, pool) for placement in placements]
 
 
+def reaches(
+    distance: Distance, places: CpuTopology, devices: DeviceState, placed: Placement, pool: int
+) -> tuple[Reach | None, Reach | None, Reach | None]:
+    """From CPUs to memory, from CPUs to devices, and from memory to devices."""
+    cpus, bytes_at = _cpu_shares(places, placed, pool), _memory_shares(placed)
+    devices_at = _shares(_device_nodes(devices, placed))
+    pairs = ((cpus, bytes_at), (cpus, devices_at), (bytes_at, devices_at))
+    one, two, three = (_reach(distance, start, end) for start, end in pairs)
+    return one, two, three
+
+
 def _cost(
     machine: Machine, places: CpuTopology, devices: DeviceState, placed: Placement, pool: int
 ) -> Cost:
-    cpus = _shares(
-        {
-            node: float((mask & (pool if placed.cpus is None else placed.cpus)).bit_count())
-            for node, mask in places.nodes.items()
-        }
-    )
+    known = machine.node_set
+
+    def distance(start: int, end: int) -> int | None:
+        return machine.distance(start, end) if start in known and end in known else None
+
+    latency = _latency(machine, _cpu_shares(places, placed, pool), _memory_shares(placed))
+    return Cost(placed.container, *reaches(distance, places, devices, placed, pool), latency)
+
+
+def _cpu_shares(places: CpuTopology, placed: Placement, pool: int) -> Weights:
+    cpus = pool if placed.cpus is None else placed.cpus
+    return _shares({node: float((mask & cpus).bit_count()) for node, mask in places.nodes.items()})
+
+
+def _memory_shares(placed: Placement) -> Weights:
     memory: dict[int, float] = {}
     for block in placed.memory:
         for node in block.nodes:  # of several nodes each gives an equal part
             memory[node] = memory.get(node, 0.0) + block.size / len(block.nodes)
-    bytes_at = _shares(memory)
-    devices_at = _shares(_device_nodes(devices, placed))
-    return Cost(
-        placed.container,
-        _reach(machine, cpus, bytes_at),
-        _reach(machine, cpus, devices_at),
-        _reach(machine, bytes_at, devices_at),
-        _latency(machine, cpus, bytes_at),
-    )
+    return _shares(memory)
 
 
 def _device_nodes(devices: DeviceState, placed: Placement) -> dict[int, float]:
@@ -88,17 +101,13 @@ def _shares(amounts: Mapping[int, float]) -> Weights:
     return {n: a / total for n, a in amounts.items() if a} if total else {}
 
 
-def _reach(machine: Machine, start: Weights, end: Weights) -> Reach | None:
+def _reach(distance: Distance, start: Weights, end: Weights) -> Reach | None:
     pairs = [(a, b, wa * wb) for a, wa in start.items() for b, wb in end.items()]
     if not pairs:
         return None
     local = sum(weight for a, b, weight in pairs if a == b)
-    known = machine.node_set
-    steps = [
-        (machine.distance(a, b) if a in known and b in known else None, weight)
-        for a, b, weight in pairs
-    ]
-    distances = [distance for distance, _ in steps if distance is not None]
+    steps = [(distance(a, b), weight) for a, b, weight in pairs]
+    distances = [step for step, _ in steps if step is not None]
     if len(distances) < len(steps):
         return Reach(local, None, None)
     mean = sum(d * weight for d, (_, weight) in zip(distances, steps, strict=True))

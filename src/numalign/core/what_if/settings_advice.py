@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from numalign.core.errors import StartError
+from numalign.core.explain.alignment import has_own, is_aligned
 from numalign.core.explain.explain import empty_state, pod_name
 from numalign.core.explain.placement_cost import costs
 from numalign.core.kubelet import host as hosts
@@ -33,7 +34,6 @@ from numalign.core.machine.kubelet_view import MachineInfo
 from numalign.core.machine.machine import Machine
 from numalign.core.pod import Pod
 from numalign.core.settings import Settings
-from numalign.core.values.sets import mask_of
 
 ALPHA_GATE: Final = "CPUManagerPolicyAlphaOptions"
 _STRICTEST_FIRST: Final = ("single-numa-node", "restricted", "best-effort", "none")
@@ -81,7 +81,9 @@ def advise(
     totals: Callable[[Settings], Totals],
     pods: Sequence[Pod],
     going: Going,
+    barred: frozenset[str] = frozenset(),
 ) -> Advice:
+    """Every combination tried, but for those with options that are ``barred`` on this host."""
     trials: list[Trial] = []
     impossible: list[tuple[Settings, str]] = []
     complete = True
@@ -89,6 +91,8 @@ def advise(
         if not going("settings", number):
             complete = False
             break
+        if barred & {*settings.cpu_options, *settings.topology_options}:
+            continue
         try:
             host = hosts.build(settings, info)
         except StartError as error:
@@ -176,38 +180,22 @@ def _trial(
             words = refusal(verdict)
             refused.append((pod_name(pod), "" if words is None else words[0]))
             state = hosts.cleaned(host, after)
-    own = [placements for placements in placed if any(map(_has_own, placements))]
+    own = [placements for placements in placed if any(map(has_own, placements))]
     return Trial(
         host.settings,
         len(pods),
         len(placed),
         tuple(refused),
         len(own),
-        sum(1 for placements in own if _is_aligned(host, state, placements)),
+        sum(1 for placements in own if _are_aligned(host, state, placements)),
         _stranded_cpus(host, state),
         _stranded_bytes(host, state),
         _mean_distance(machine, host, state, placed),
     )
 
 
-def _has_own(placement: Placement) -> bool:
-    return placement.cpus is not None or bool(placement.memory) or bool(placement.devices)
-
-
-def _is_aligned(host: Host, state: HostState, placements: tuple[Placement, ...]) -> bool:
-    for placement in placements:
-        nodes = host.cpu_topology.nodes_of(placement.cpus or 0)
-        for block in placement.memory:
-            nodes |= mask_of(block.nodes)
-        for name, ids in placement.devices.items():
-            resource = state.devices.resources[name]
-            for device in ids:
-                where = mask_of(n for n in resource.nodes_of.get(device, ()) if n >= 0)
-                if where and not where & nodes:
-                    nodes |= where & -where
-        if nodes.bit_count() > 1:
-            return False
-    return True
+def _are_aligned(host: Host, state: HostState, placements: tuple[Placement, ...]) -> bool:
+    return all(is_aligned(host.cpu_topology, state.devices, placed) for placed in placements)
 
 
 def _stranded_cpus(host: Host, state: HostState) -> int:
@@ -237,7 +225,7 @@ def _mean_distance(
 ) -> float | None:
     means = []
     for placements in placed:
-        own = tuple(p for p in placements if _has_own(p))
+        own = tuple(p for p in placements if has_own(p))
         for cost in costs(machine, host.cpu_topology, state.devices, own, state.cpu.shared):
             for reach in (cost.cpu_to_memory, cost.cpu_to_devices):
                 if reach is not None and reach.mean is not None:

@@ -120,21 +120,29 @@ function pods(found) {
     const nodes = [...new Set(blocks.flatMap(b => b.nodes))].sort((a, b) => a - b).join(',');
     const bytes = blocks.filter(b => b.type === 'memory').reduce((sum, b) => sum + b.sizeBytes, 0);
     const devices = placed.flatMap(c => Object.entries(c.devices).map(
-      ([resource, ids]) => resource + ': ' + ids.join(' ')));
+      ([resource, ids]) => resource + ': ' + ids.map((id, i) => {
+        const near = c.deviceNodes[resource][i];
+        return near.length ? id + '@' + near.join(',') : id;
+      }).join(' ')));
+    const judged = placed.filter(c => c.aligned !== null);
+    const far = Math.max(...placed.map(c => c.distance).filter(d => d !== null));
+    const aligned = judged.length ? (judged.every(c => c.aligned) ? 'yes' : 'no') +
+      (Number.isFinite(far) ? ', distance ' + far : '') : '';
     const restarts = [...pod.status.initContainerStatuses || [],
       ...pod.status.containerStatuses || []].reduce((sum, c) => sum + c.restartCount, 0);
     const [text, kind] = word(pod);
     const cells = [pod.metadata.namespace + '/' + pod.metadata.name, make('span', text, kind),
       restarts || '', age(pod.metadata.creationTimestamp), pod.status.qosClass,
       listed([own, isShared ? 'shared pool' : ''].filter(Boolean).join(' + ')),
-      bytes ? size(bytes) + ' on node ' + nodes : '', devices.join('\n'), why(pod)];
+      bytes ? size(bytes) + ' on node ' + nodes : '', devices.join('\n'), aligned, why(pod)];
     const search = cells.map(c => c instanceof Node ? c.textContent : c).join(' ').toLowerCase();
     return {uid: pod.metadata.uid, cells, rank: rank[kind], search,
-      names: ['name', '', 'num', 'num', '', 'mono', 'num', '', 'text']};
+      names: ['name', '', 'num', 'num', '', 'mono', 'num', '', '', 'text']};
   });
   lines.sort((a, b) => a.rank - b.rank);
   const shown = lines.filter(line => line.search.includes(wanted));
-  const heads = ['pod', 'status', 'restarts', 'age', 'QoS', 'CPUs', 'memory', 'devices', 'why'];
+  const heads = ['pod', 'status', 'restarts', 'age', 'QoS', 'CPUs', 'memory', 'devices', 'aligned',
+    'why'];
   const nothing = lines.length ? 'no pod matches the filter'
     : 'no pods yet: put a manifest into the pods directory, or use numalign apply -f';
   byId('pods').replaceChildren(table(heads, shown, nothing));

@@ -8,6 +8,7 @@ writes it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -58,6 +59,31 @@ def load(data: bytes | str, *, version: Version, strict: bool = True) -> Kubelet
     if faults:
         raise ConfigError("\n".join(faults))
     return config
+
+
+def load_older(data: bytes | str) -> tuple[KubeletConfig, tuple[str, ...]]:
+    """The configuration of a kubelet before 1.36, and the feature gates that 1.36 does not take.
+
+    Keys that are gone since are passed over, too.
+    """
+    raw = data.encode(errors="surrogatepass") if isinstance(data, str) else data
+    try:
+        content = plain_yaml.load(raw)
+    except WireError as exc:
+        raise ConfigError(f"the kubelet configuration: {exc}") from exc
+    chosen = content.get("featureGates") if isinstance(content, dict) else None
+    if not isinstance(content, dict) or not isinstance(chosen, dict):
+        return load(data, version=Version.V1_36, strict=False), ()
+    known = feature_gates.gates(Version.V1_36)
+    gone = tuple(
+        name
+        for name, value in sorted(chosen.items())
+        if name not in {*known, "AllAlpha", "AllBeta"}
+        or (name in known and known[name].is_locked and value is not known[name].default)
+    )
+    kept = {name: value for name, value in chosen.items() if name not in gone}
+    text = json.dumps({**content, "featureGates": kept})
+    return load(text, version=Version.V1_36, strict=False), gone
 
 
 def _header_faults(members: TypedMembers) -> list[str]:

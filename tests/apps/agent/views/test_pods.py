@@ -40,8 +40,13 @@ def test_a_placed_pod_shows_its_cpus_memory_devices_and_hint(agent):
     assert main == {
         "cpus": "2,10",
         "exclusive": True,
+        "cpuNodes": [0],
         "memory": [{"type": "memory", "nodes": [0], "sizeBytes": GI}],
+        "memoryNodes": [0],
         "devices": {GPU: ["g0"]},
+        "deviceNodes": {GPU: [[0]]},
+        "aligned": True,
+        "distance": 10.0,
         "hint": {"nodes": [0], "preferred": True},
         "pid": 4242,
     }

@@ -11,7 +11,7 @@ from typing import Final
 
 from numalign.adapters.cgroups.tree import CpusetPlacement
 from numalign.adapters.processes.records import RunSpec
-from numalign.adapters.processes.runtime import Drift, Exited, Expected, ProcessRuntime, Running
+from numalign.adapters.processes.runtime import Drift, Exited, Expected, ProcessRuntime
 from numalign.apps.agent.events import Pin, StartContainer
 from numalign.apps.agent.model import AgentPod
 from numalign.apps.agent.runtimes.protocols import Started
@@ -166,12 +166,3 @@ def _replaced(match: re.Match[str], env: Mapping[str, str]) -> str:
     if match[0] == "$$":
         return "$"
     return env.get(match[1], match[0])
-
-
-def split(found: Iterable[Running | Exited]) -> tuple[list[Running], list[Exited]]:
-    """What was adopted, by whether it still runs."""
-    items = list(found)
-    return (
-        [item for item in items if isinstance(item, Running)],
-        [item for item in items if isinstance(item, Exited)],
-    )

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from numalign.wire.memory_block import MemoryBlock
+from numalign.wire.placed_container import ContainerPlacement
 
 
 def _is(text: str) -> Meta:
@@ -71,19 +72,9 @@ class PodMetadata(_Answer):
     annotations: dict[str, str] | None = None
 
 
-class Hint(_Answer):
-    """What the topology manager decided for a container."""
+class PlacedContainer(ContainerPlacement):
+    """What a container of the agent holds."""
 
-    nodes: Annotated[list[int] | None, _is("null: any node")]
-    preferred: bool
-
-
-class PlacedContainer(_Answer):
-    cpus: Annotated[str, _is("such as 0-3,8; empty for a container that has ended")]
-    exclusive: Annotated[bool, _is("whether no other container may use these CPUs")]
-    memory: list[MemoryBlock]
-    devices: Annotated[dict[str, list[str]], _is("device ids by resource")]
-    hint: Hint | None
     pid: int | None
 
 

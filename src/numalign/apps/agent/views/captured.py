@@ -33,7 +33,7 @@ def captured(setup: AgentSetup, state: AgentState, machine: Machine, created_at:
         created_at=created_at,
         numalign=__version__,
         host=machine.name,
-        kubernetes=settings.version,
+        kubernetes=settings.version.value,
         fidelity=settings.fidelity,
         origin="agent",
         pods_complete=True,

@@ -33,13 +33,16 @@ from numalign.apps.agent.views.answers import (
     PodMetadata,
     PodStatus,
 )
+from numalign.core.explain.alignment import placed
+from numalign.core.kubelet.decisions import Placement as CorePlacement
 from numalign.core.kubelet.devices.plugin_answer import parts_for_containers
+from numalign.core.kubelet.host import NO_HINT
 from numalign.core.pod import Container, qos_class
 from numalign.core.values.sets import format_list
 from numalign.core.views import explanation as explain_view
 from numalign.core.views.trace import as_data as trace_data
-from numalign.core.views.trace import hint_data
 from numalign.wire.memory_block import memory_blocks
+from numalign.wire.placed_container import container_placement
 from numalign.wire.pods.records import ContainerRecord
 
 View = dict[str, Any]
@@ -280,13 +283,23 @@ def _placed_view(
     host = state.host
     hint = host.hints.get(uid, {}).get(name)
     held = host.devices.entries.get(uid, {}).get(name, {})
+    own = host.cpu.entries.get(uid, {}).get(name)
+    found = placed(
+        setup.host,
+        host.devices,
+        CorePlacement(
+            name,
+            hint or NO_HINT,
+            own,
+            tuple(host.memory.entries.get(uid, {}).get(name, ())),
+            {resource: found.ids for resource, found in sorted(held.items())},
+        ),
+        sits_on(setup, state, uid, container),
+    )
+    view = container_placement(found, has_hint=hint is not None)
     return PlacedContainer(
-        format_list(sits_on(setup, state, uid, container)),
-        name in host.cpu.entries.get(uid, {}),
-        memory_blocks(host.memory.entries.get(uid, {}).get(name, ())),
-        {resource: list(found.ids) for resource, found in sorted(held.items())},
-        None if hint is None else answers.Hint(**hint_data(hint)),
-        state.pods[uid].containers[name].pid,
+        **{field: getattr(view, field) for field in view.__struct_fields__},
+        pid=state.pods[uid].containers[name].pid,
     )
 
 

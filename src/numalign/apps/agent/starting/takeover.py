@@ -1,0 +1,141 @@
+"""Taking up the saved state: the one way for the agent's start and for ``numalign state check``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from numalign.adapters.local.manifests import Changes
+from numalign.adapters.local.state_files import StateDirectory
+from numalign.adapters.processes.values import Exited, Running
+from numalign.apps.agent import events, saved
+from numalign.apps.agent.model import AgentPod, AgentSetup, AgentState, DeviceKey
+from numalign.apps.agent.runtimes.decide_only import DecideOnly
+from numalign.apps.agent.steps.recovery import Ended, Key, recovered
+from numalign.core.errors import CorruptCheckpointError, WireError
+from numalign.core.kubelet.devices.devices import Held, SavedDevices
+from numalign.core.kubelet.devices.plugin_answer import Allocation
+from numalign.core.kubelet.memory.static import changed_amounts
+from numalign.core.kubelet.state import CpuState, MemoryState
+from numalign.wire.checkpoints import devices as device_checkpoint
+from numalign.wire.checkpoints import state_files
+from numalign.wire.grpc import device_plugin
+
+log = structlog.get_logger("numalign.agent")
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """What the runtime still runs (with process numbers), and how the others ended."""
+
+    alive: Mapping[Key, int] = field(default_factory=dict)
+    ended: Mapping[Key, Ended] = field(default_factory=dict)
+
+
+def runs_of(found: Iterable[Running | Exited]) -> Runs:
+    alive: dict[Key, int] = {}
+    ended: dict[Key, Ended] = {}
+    for one in found:
+        key = one.pod_uid, one.container
+        if isinstance(one, Running):
+            alive[key] = one.pid
+        else:
+            has_run = one.started_ns is not None
+            ended[key] = Ended(one.attempt, one.code, one.message, has_run)
+    return Runs(alive, ended)
+
+
+@dataclass(frozen=True, slots=True)
+class SavedState:
+    """What the state files say."""
+
+    cpu: CpuState | None
+    memory: MemoryState | None
+    devices: SavedDevices | None
+    pods: Mapping[str, AgentPod]
+
+
+@dataclass(frozen=True, slots=True)
+class TakenUp:
+    """The agent after a start, what it has to do first, and what it started from."""
+
+    before: SavedState
+    state: AgentState
+    effects: list[events.Effect]
+
+    def notes(self) -> tuple[str, ...]:
+        """What the operator should know of it."""
+        if self.before.memory is None:
+            return ()
+        return tuple(changed_amounts(self.before.memory.machine, self.state.host.memory.machine))
+
+
+def take_up(setup: AgentSetup, files: StateDirectory, runs: Runs | None, now: float) -> TakenUp:
+    """The agent as it starts; StartError or CorruptCheckpointError where it would not.
+
+    Without a runtime (None) everything that ran before still does.
+    """
+    found = read_state(files, setup)
+    if runs is None:
+        runs = Runs(DecideOnly.adopted(found.pods))
+    state, effects = recovered(
+        setup,
+        cpu=found.cpu,
+        memory=found.memory,
+        saved_devices=found.devices,
+        pods=found.pods,
+        alive=runs.alive,
+        ended=runs.ended,
+        now=now,
+    )
+    return TakenUp(found, state, effects)
+
+
+def read_state(files: StateDirectory, setup: AgentSetup) -> SavedState:
+    """What the state files say; CorruptCheckpointError with the kubelet's words if they are bad."""
+    root = files.root
+    taken = state_files.decoded(contents(files), setup.host.settings, root=f"{root}/")
+    fault = taken.faults.get(state_files.DEVICES)
+    if fault is not None and len(taken.faults) == 1:
+        # The kubelet would start without it, and then refuse the pods that hold devices.
+        raise CorruptCheckpointError(f"{root / device_checkpoint.PLACE}: {fault}") from fault
+    taken.checked()
+    data = files.read(saved.FILE_NAME)
+    pods = {} if data is None else saved.load(data, path=str(root / saved.FILE_NAME))
+    for uid, containers in taken.devices.entries.items() if taken.devices is not None else ():
+        if uid in pods:
+            pods[uid] = replace(pods[uid], allocations=_answers(containers))
+    return SavedState(taken.cpu, taken.memory, taken.devices, pods)
+
+
+def contents(files: StateDirectory) -> dict[str, bytes]:
+    """The kubelet's state files by name, those that are there."""
+    data = {name: files.read(place) for name, place in state_files.PLACES.items()}
+    return {name: content for name, content in data.items() if content is not None}
+
+
+def _answers(containers: Mapping[str, Mapping[str, Held]]) -> dict[DeviceKey, Allocation]:
+    """What plugins answered for the containers of a pod before the restart."""
+    answers = {}
+    for container, resources in containers.items():
+        for resource, held in resources.items():
+            try:
+                answers[container, resource] = device_plugin.saved_allocation_of(held.response)
+            except WireError as error:
+                log.warning("saved_answer_unusable", resource=resource, error=str(error))
+    return answers
+
+
+def manifest_events(changes: Changes, now: float) -> list[events.Event]:
+    """What changes in the directory of manifests mean for the agent."""
+    gone = [events.PodDeleted(uid, now) for uid in changes.gone]
+    new = [events.PodSubmitted(m.uid, m.record, m.source, now) for m in changes.new]
+    return [*gone, *new]
+
+
+def sources_ready(changes: Changes | None, now: float) -> events.SourcesReady:
+    """Every source of pods has spoken for the first time; None: there is no directory."""
+    uids = None if changes is None else frozenset(manifest.uid for manifest in changes.new)
+    return events.SourcesReady(now, uids)
