@@ -355,31 +355,34 @@ async def _stop(parts: Parts, tasks: list[asyncio.Task[Any]]) -> None:
 
 async def _follow_manifests(parts: Parts) -> None:
     """Follows the directory of manifests; once it was read, all sources have spoken."""
-    agent = parts.agent
-    agent.tell(events.SourcesReady(time.time(), _read_manifests(parts)))
+    _read_manifests(parts, is_first=True)
+    parts.agent.tell(events.SourcesReady(time.time()))
     while True:
         await asyncio.sleep(MANIFEST_SECONDS)
         _read_manifests(parts)
 
 
-def _read_manifests(parts: Parts) -> frozenset[str] | None:
-    """Tells the agent what has changed; the uids of new pods, None if there is no directory."""
+def _read_manifests(parts: Parts, *, is_first: bool = False) -> None:
+    """Tells the agent what has changed in the directory, if there is one."""
     agent, manifests = parts.agent, parts.manifests
     if manifests is None:
-        return None
+        return
     try:
         changes = manifests.changes()
     except OSError as error:
         log.warning("manifests_unreadable", directory=str(manifests.root), error=str(error))
-        return None
+        return
     for fault in changes.faults:
         log.warning("manifest_refused", error=fault)
+    for note in changes.notes:
+        log.info("manifest_note", note=note)
     now = time.time()
+    if is_first:
+        agent.tell(events.ManifestsRead(frozenset(m.uid for m in changes.new), now))
     for uid in changes.gone:
         agent.tell(events.PodDeleted(uid, now))
     for manifest in changes.new:
         agent.tell(events.PodSubmitted(manifest.uid, manifest.record, manifest.source, now))
-    return frozenset(manifest.uid for manifest in changes.new)
 
 
 async def _follow_exits(parts: Parts) -> None:

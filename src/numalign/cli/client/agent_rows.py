@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from numalign.cli.client.targets import owner_text
 from numalign.core.values.sets import format_list, mask_of, parse_list
 from numalign.core.values.sizes import human
 
@@ -72,6 +73,7 @@ def _pod_record(pod: Record, now: float) -> dict[str, Any]:
         "memoryBytes": sum(b["sizeBytes"] for b in blocks if b["type"] == "memory"),
         "devices": devices,
         "qosClass": status["qosClass"],
+        "owner": owner_text(pod),
         "source": pod["numalign"]["source"],
         "message": status.get("message", ""),
     }
@@ -137,6 +139,7 @@ PODS: Final = (
     Column("QOS", lambda r: r["qosClass"], wide=True),
     Column("MEMORY", lambda r: human(r["memoryBytes"]) if r["memoryBytes"] else "-", wide=True),
     Column("DEVICES", lambda r: _devices_text(r["devices"]) or "-", wide=True, flexible=True),
+    Column("OWNER", lambda r: r["owner"] or "-", wide=True),
     Column("SOURCE", lambda r: r["source"], wide=True),
     Column("UID", lambda r: r["uid"], wide=True),
     Column("MESSAGE", lambda r: r["message"] or "-", wide=True, flexible=True),
