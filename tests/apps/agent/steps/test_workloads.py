@@ -123,7 +123,7 @@ def test_the_second_pod_of_a_name_is_refused_with_a_sentence():
     answers, _ = apply(host, ("b", record("web-0", owner=None)), owner=None)
     assert not answers[0].accepted and answers[0].reason == "AlreadyExists"
     assert answers[0].message == (
-        "pod default/web-0 exists already of Deployment web (from api); delete it first, or give "
+        "pod default/web-0 exists already, one of Deployment web (from api); delete it first, or give "
         "this one another name"
     )
     effects = host.event(ev.PodSubmitted("f", record("web-0"), "file:b.yaml", host.now))

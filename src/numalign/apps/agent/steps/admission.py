@@ -134,7 +134,7 @@ def pod_named(state: AgentState, namespace: str, name: str) -> AgentPod | None:
 
 def _refuse_taken(event: PodSubmitted, pod: Pod, taken: AgentPod) -> list[Effect]:
     owner = taken.record.metadata.controller
-    of = f" of {owner.kind} {owner.name}" if owner else ""
+    of = f", one of {owner.kind} {owner.name}" if owner else ""
     text = (
         f"pod {pod.namespace}/{pod.name} exists already{of} (from {taken.source}); delete it "
         "first, or give this one another name"
