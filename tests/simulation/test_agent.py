@@ -21,7 +21,14 @@ from numalign.core.kubelet.admission import node_fit
 from numalign.core.kubelet.devices.devices import Device
 from numalign.core.kubelet.devices.plugin_answer import Allocation
 from numalign.core.kubelet.state_checks import law_breaches
-from numalign.wire.pods.records import ContainerRecord, Metadata, PodRecord, PodSpec, Resources
+from numalign.wire.pods.records import (
+    ContainerRecord,
+    Metadata,
+    OwnerReference,
+    PodRecord,
+    PodSpec,
+    Resources,
+)
 
 SEEDS = 250
 TURNS_PER_SEED = 120
@@ -57,7 +64,11 @@ class Simulated:
         for event in events:
             if isinstance(event, ev.PodDeleted):
                 self.promised.discard(event.uid)
+        before = self.state.pods
         self.state, effects = step(self.setup, self.state, *events)
+        if any(isinstance(event, ev.PodsApplied) for event in events):
+            kept = {uid for uid, pod in self.state.pods.items() if not pod.deleting}
+            self.promised -= before.keys() - kept
         assert not self.state.halted, self.state.halted
         self.effects_left = crash_after
         try:
@@ -91,8 +102,10 @@ class Simulated:
         match effect:
             case ev.Save(state):
                 self.save(state)
-            case ev.Answer(_, uid, True):
-                self.promised.add(uid)
+            case ev.Answer(_, uid, True) if uid:
+                # Not one that was unwanted again by an event that was decided together with it.
+                if uid in self.state.pods and not self.state.pods[uid].deleting:
+                    self.promised.add(uid)
             case ev.StartContainer(uid, name, attempt, cpus, _):
                 self.check_start(uid, name, cpus)
                 self.running[uid, name] = cpus
@@ -170,6 +183,8 @@ class Simulated:
             self.count += 1
             uid = f"u{self.count}"
             return ev.PodSubmitted(uid, random_record(self.rng, uid), "api", self.now, self.count)
+        if choice < 0.56:
+            return self.applied_workload()
         if choice < 0.7 and self.state.pods:
             return ev.PodDeleted(self.rng.choice(sorted(self.state.pods)), self.now)
         if choice < 0.9 and self.running:
@@ -179,6 +194,21 @@ class Simulated:
             self.codes[uid, name] = code
             return self.exit_of(uid, name, code)
         return ev.Tick(self.now)
+
+    def applied_workload(self):
+        """A workload of some size: made, scaled or changed."""
+        owner = self.rng.choice([("Deployment", "web"), ("StatefulSet", "web"), ("Job", "db")])
+        template = random_record(self.rng, "template")
+        wanted = []
+        for number in range(self.rng.randrange(4)):
+            self.count += 1
+            metadata = Metadata(
+                name=f"{owner[1]}-{number}",
+                ownerReferences=[OwnerReference("", *owner, controller=True)],
+            )
+            record = PodRecord(metadata=metadata, spec=template.spec)
+            wanted.append(ev.Wanted(f"u{self.count}", record, self.count))
+        return ev.PodsApplied(tuple(wanted), "api", self.now, 0, "default", owner)
 
     def settle(self):
         """Lets everything that is under way come back, so that nothing is in flight."""
@@ -192,6 +222,8 @@ class Simulated:
             check(SimpleNamespace(host=self.setup.host, state=self.state.host))
 
     def check_processes(self):
+        names = [pod.key for pod in self.state.pods.values() if not pod.deleting]
+        assert len(names) == len(set(names)), "two pods of one name"
         assert self.promised <= self.state.pods.keys(), "an accepted pod was lost"
         own = {}
         for (uid, name), cpus in self.running.items():

@@ -90,6 +90,18 @@ class InMemoryAgent:
         assert uid, "a pod has a uid before it is submitted"
         return self._tell(ev.PodSubmitted(uid, record, source, self.now, request))
 
+    async def apply(self, pods, *, namespace="", owner=None):
+        await asyncio.sleep(0)
+        requests = [next(self._requests) for _ in range(len(pods) + 1)]
+        wanted = tuple(
+            ev.Wanted(uid, record, request)
+            for (uid, record), request in zip(pods, requests, strict=False)
+        )
+        answers = self._tell_all(
+            ev.PodsApplied(wanted, "api", self.now, requests[-1], namespace, owner)
+        )
+        return [answers[request] for request in requests[:-1]], answers[requests[-1]]
+
     async def delete(self, uid):
         await asyncio.sleep(0)
         return self._tell(ev.PodDeleted(uid, self.now, next(self._requests)))
@@ -109,14 +121,17 @@ class InMemoryAgent:
         self._tell(ev.ContainerExited(uid, container, attempt, code, self.now))
 
     def _tell(self, event):
-        answer = None
+        return next(reversed(self._tell_all(event).values()), None)
+
+    def _tell_all(self, event):
+        answers = {}
         inbox = [event]
         while inbox:
             self.state, effects = step(self.setup, self.state, inbox.pop(0))
             for effect in effects:
                 match effect:
                     case ev.Answer():
-                        answer = effect
+                        answers[effect.request] = effect
                     case ev.StartContainer(uid, name, attempt):
                         inbox.append(ev.ContainerStarted(uid, name, attempt, 4242, self.now))
                     case ev.StopContainer(uid, name, _):
@@ -131,7 +146,7 @@ class InMemoryAgent:
                         inbox.append(ev.RefusalExplained(case.pod.uid, explain(case)))
                     case ev.Publish(note):
                         self.journal.publish(note)
-        return answer
+        return answers
 
 
 class Served:

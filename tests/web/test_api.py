@@ -261,7 +261,8 @@ def test_a_pod_may_come_as_yaml_or_as_a_workload(unix):
         "metadata": {"name": "d"},
         "spec": {"template": {"spec": template["spec"]}},
     }
-    assert unix.post("/pods", json=workload).json()["metadata"]["name"] == "d"
+    [change] = unix.post("/pods", json=workload).json()["changes"]
+    assert (change["name"], change["owner"]) == ("d-0", "Deployment/d")
 
 
 def test_names_and_uids_are_made_where_they_are_missing_and_kept_where_given(unix):
@@ -306,7 +307,7 @@ def test_a_name_or_uid_that_is_taken_is_a_conflict(unix):
         (b"kind: Pod\nkind: Pod\n", "twice"),
         (b"a: &a [x]\nb: *a\n", "alias"),
         (b"[" * 5_000, "nesting"),
-        (b"kind: Service\n", "kind 'Service'"),
+        (b"kind: Service\n", "found only Service, expected one of Pod"),
         (b"\xff\xfe", "UTF-8"),
         (b"kind: Pod\nmetadata: {name: x}\nspec: {containers: 5}\n", "not a v1.Pod"),
         (b"kind: Pod\nmetadata: {name: X}\nspec: {containers: [{name: c}]}\n", "DNS subdomain"),
@@ -317,12 +318,6 @@ def test_what_is_no_pod_is_refused_with_the_reason(unix, body, words):
     answer = unix.post("/pods", content=body)
     assert (answer.status_code, answer.json()["reason"]) == (400, "BadRequest")
     assert words in answer.json()["error"]
-
-
-def test_several_pods_at_once_are_refused(unix):
-    body = json.dumps(manifest("a")) + "\n---\n" + json.dumps(manifest("b"))
-    answer = unix.post("/pods", content=body)
-    assert answer.status_code == 400 and "found 2 pods" in answer.json()["error"]
 
 
 def test_a_deleted_pod_is_gone_and_its_name_free(unix):

@@ -8,38 +8,49 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from numalign.adapters.local.files import read_bounded, reason_of
-from numalign.core.errors import ConfigError
+from numalign.core.errors import ConfigError, WireError
 
 if TYPE_CHECKING:
     from numalign.wire.pods.records import PodRecord
+    from numalign.wire.pods.workloads import Workload
 
 FILE_BYTES_MAX: Final = 1024 * 1024
 FILES_MAX: Final = 10_000
 ENDINGS: Final = frozenset({".yaml", ".yml", ".json"})
 
 
-def read(places: list[str]) -> list[PodRecord]:
-    """All pods of these files and directories, - standing for stdin."""
-    from numalign.wire.pods.manifests import load_all
+def read(places: list[str], *, namespace: str | None = None) -> list[Workload]:
+    """All pods and workloads of these files and directories, - standing for stdin.
 
-    return [
-        record
-        for place in places
-        for source, data in texts(place)
-        for record in load_all(data, source=source)
-    ]
+    What was passed over is said on stderr. A file must have something for us; in a directory, where
+    each object often has a file of its own, one file must.
+    """
+    from numalign.wire.pods.workloads import Expansion, expanded
+
+    found: list[Workload] = []
+    for place in places:
+        read = [expanded(d, source=s, namespace=namespace) for s, d in texts(place)]
+        every = [w for one in read for w in one.workloads]
+        if not every:
+            kinds = tuple(kind for one in read for kind in one.passed_over)
+            Expansion(read[0].source if len(read) == 1 else place, (), kinds).required()
+        for note in (note for one in read for note in one.notes):
+            print(f"note: {note}", file=sys.stderr)
+        found += every
+    return found
 
 
 def read_workloads(places: list[str]) -> list[PodRecord]:
-    """The same with the replicas of workloads counted, and a uid for each pod."""
-    from numalign.wire.pods.workloads import expanded
+    """The pods of all of them, each with a uid; WireError if two have one name."""
+    from numalign.wire.pods.workloads import identified, split_by_name
 
-    return [
-        record
-        for place in places
-        for source, data in texts(place)
-        for record in expanded(data, source=source)
-    ]
+    kept, twice = split_by_name(read(places))
+    if twice:
+        raise WireError(twice[0].text)
+    pods = [pod for workload in kept for pod in identified(workload.pods, workload.source)]
+    if not pods:
+        raise WireError(f"{', '.join(places)}: found no pods to ask about, expected at least one")
+    return pods
 
 
 def texts(place: str) -> list[tuple[str, bytes]]:

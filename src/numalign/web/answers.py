@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from numalign.apps.agent.views.answers import Error, Health, Pod
+from numalign.apps.agent.views.answers import Change, Error, Health, Pod
 
 JSON_TYPE: Final = "application/json"
 
@@ -28,6 +28,7 @@ class ProblemError(Exception):
         *,
         headers: Mapping[str, str] | None = None,
         pod: Pod | None = None,
+        changes: list[Change] | None = None,
     ) -> None:
         super().__init__(error)
         self.status = status
@@ -35,6 +36,7 @@ class ProblemError(Exception):
         self.error = error
         self.headers = headers
         self.pod = pod
+        self.changes = changes
 
 
 def json_answer(
@@ -45,7 +47,7 @@ def json_answer(
 
 
 def problem_answer(problem: ProblemError) -> Response:
-    value = Error(problem.error, problem.reason, problem.pod)
+    value = Error(problem.error, problem.reason, problem.pod, problem.changes)
     return json_answer(value, problem.status, problem.headers)
 
 

@@ -21,6 +21,7 @@ from numalign.apps.agent.events import Answer
 from numalign.apps.agent.metrics import CONTENT_TYPE, AgentMetrics
 from numalign.apps.agent.model import AgentPod, RunState
 from numalign.apps.agent.notes import Note, values_of
+from numalign.apps.agent.steps.admission import ALREADY_EXISTS
 from numalign.apps.agent.views.answers import Health, Pod
 from numalign.apps.agent.views.captured import captured
 from numalign.apps.agent.views.node import node_view
@@ -28,7 +29,7 @@ from numalign.apps.agent.views.pods import decision_view, pod_list, pod_view, ti
 from numalign.apps.agent.views.port import AgentPort
 from numalign.core.errors import NumalignError
 from numalign.core.values.token_bucket import TokenBucket
-from numalign.web import log_files
+from numalign.web import applying, log_files
 from numalign.web.answers import ProblemError, Stream, health_answer, json_answer
 from numalign.web.openapi import document
 from numalign.web.page import CONTENT_POLICY, PAGE
@@ -37,8 +38,9 @@ from numalign.web.requests import (
     body_of,
     container_named,
     flag,
+    identify,
+    manifests_of,
     number,
-    record_of,
     require,
 )
 from numalign.wire.bundle import packed
@@ -72,7 +74,6 @@ class Api:
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     streams: int = 0
     _bucket: TokenBucket | None = None
-    _under_way: set[tuple[str, str]] = field(default_factory=set)  # names being submitted
 
     # Looking.
 
@@ -214,21 +215,25 @@ class Api:
     # Changing.
 
     async def create_pod(self, request: Request) -> Response:
-        """Admits a pod: 201 with the pod, or 422 with the kubelet's words and the pod."""
+        """Admits a pod: 201 with the pod, or 422 with the kubelet's words and the pod.
+
+        Anything else than one pod is applied: it is made to be as written, again and again.
+        """
         self._may_change(request)
         most, seconds = self.limits.body_bytes_max, self.limits.body_seconds_max
-        record = record_of(await body_of(request, most, seconds, self._too_large))
-        key = record.metadata.namespace or "default", record.metadata.name
-        taken = self._named(*key)
-        if taken is not None or key in self._under_way or record.metadata.uid in self._uids:
-            error = f"pod {key[0]}/{key[1]} exists already; delete it first"
-            pod = None if taken is None else self._pod(taken)
-            raise ProblemError(409, "AlreadyExists", error, pod=pod)
-        self._under_way.add(key)
-        try:
-            answer = await self.agent.submit(record)
-        finally:
-            self._under_way.discard(key)
+        is_applied = flag(request, "apply")
+        found = manifests_of(await body_of(request, most, seconds, self._too_large))
+        if is_applied or len(found.workloads) > 1 or not found.workloads[0].is_pod:
+            return await applying.applied(self.agent, found)
+        [record] = found.pods
+        record.metadata.uid = identify(record)
+        namespace, name = record.metadata.namespace or "default", record.metadata.name
+        taken = self._named(namespace, name)
+        if taken is not None or record.metadata.uid in self._uids:
+            raise self._taken(f"pod {namespace}/{name} exists already; delete it first", taken)
+        answer = await self.agent.submit(record)
+        if answer.reason == ALREADY_EXISTS:  # by one that was on its way
+            raise self._taken(answer.message, self._named(namespace, name))
         pod = self._pod(answer.uid) if answer.uid in self._uids else None
         if not answer.accepted:
             raise _refusal(answer, pod)
@@ -279,6 +284,10 @@ class Api:
         error = f"the body is larger than {self.limits.body_bytes_max} bytes"
         return ProblemError(413, "RequestEntityTooLarge", error, headers={"connection": "close"})
 
+    def _taken(self, error: str, uid: str | None) -> ProblemError:
+        pod = None if uid is None else self._pod(uid)
+        return ProblemError(409, ALREADY_EXISTS, error, pod=pod)
+
     # Finding.
 
     @property
@@ -289,10 +298,9 @@ class Api:
         return pod_view(self.agent.setup, self.agent.state, uid, env=env)
 
     def _named(self, namespace: str, name: str) -> str | None:
-        for uid, known in self.agent.state.pods.items():
-            if known.pod.name == name and known.pod.namespace == namespace:
-                return uid
-        return None
+        """The pod of this name; one that is ending only if no other has it."""
+        found = [p for p in self.agent.state.pods.values() if p.key == (namespace, name)]
+        return min(found, key=lambda pod: pod.deleting).pod.uid if found else None
 
     def _known(self, request: Request) -> AgentPod:
         uid = request.path_params["uid"]

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from numalign import __version__
-from numalign.apps.agent.views.answers import Decisions, Error, Health, Node, PodList
+from numalign.apps.agent.views.answers import Changes, Decisions, Error, Health, Node, PodList
 
 Schema = dict[str, Any]
 
@@ -18,7 +18,7 @@ _STRING: Final[Schema] = {"type": "string"}
 _INTEGER: Final[Schema] = {"type": "integer"}
 _BOOLEAN: Final[Schema] = {"type": "boolean"}
 _ANY_OBJECT: Final[Schema] = {"type": "object"}
-_ANSWERS: Final = (Error, PodList, Node, Decisions, Health)  # with all that is in them
+_ANSWERS: Final = (Error, PodList, Changes, Node, Decisions, Health)  # with all that is in them
 _PLACES: Final = "#/components/schemas/{name}"
 
 
@@ -76,7 +76,8 @@ _DELETED: Final = {
 }
 _POD_BODY: Final = {
     "required": True,
-    "description": "A v1.Pod, or a workload with a pod template; at most 1 MiB.",
+    "description": "Pods and workloads (Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, "
+    "CronJob, List), also several documents; others are passed over. At most 1 MiB.",
     "content": {
         "application/json": {"schema": _ANY_OBJECT},
         "application/yaml": {"schema": _STRING},
@@ -99,19 +100,31 @@ PATHS: Final[dict[str, dict[str, Schema]]] = {
         ),
         "post": {
             **_way(
-                "Have a pod admitted and run.",
+                "Have a pod admitted and run, or apply manifests.",
                 {
-                    "201": _answer("admitted", _ref("Pod")),
+                    "200": _answer(
+                        "of a workload, of several pods, or with apply: every pod is as written, "
+                        "or waits until the one that it replaces has ended",
+                        _ref("Changes"),
+                    ),
+                    "201": _answer("one pod: admitted", _ref("Pod")),
                     **_errors(
                         e400="not a pod",
                         e408="the body did not come",
                         e409="a pod of this name or uid exists",
                         e413="the body is larger than 1 MiB",
                         e422="refused: the kubelet's reason and message, and the pod, which stays "
-                        "visible",
+                        "visible; of applied manifests, all changes",
                         **_CHANGE_ERRORS,
                     ),
                 },
+                _parameter(
+                    "apply",
+                    "query",
+                    "true: replace what differs, as is always done for workloads; a single pod "
+                    "that exists is else a 409",
+                    _BOOLEAN,
+                ),
                 is_guarded=True,
             ),
             "requestBody": _POD_BODY,

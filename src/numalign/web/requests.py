@@ -16,8 +16,8 @@ from starlette.requests import Request
 from numalign.apps.agent.model import AgentPod
 from numalign.core.errors import WireError
 from numalign.web.answers import ProblemError
-from numalign.wire.pods.manifests import load_all
 from numalign.wire.pods.records import PodRecord
+from numalign.wire.pods.workloads import Expansion, expanded
 
 NAME_CHARS_MAX: Final = 253
 # A uid becomes part of paths, so less is allowed than Kubernetes does.
@@ -125,25 +125,26 @@ async def body_of(
     return b"".join(parts)
 
 
-def record_of(body: bytes) -> PodRecord:
+def manifests_of(body: bytes) -> Expansion:
+    """The pods and workloads of a body."""
     try:
-        found = load_all(body, source="request")
+        return expanded(body, source="request").required()
     except WireError as error:
         raise ProblemError(400, "BadRequest", str(error)) from error
-    if len(found) != 1:
-        error_text = f"request: found {len(found)} pods, expected one"
-        raise ProblemError(400, "BadRequest", error_text)
-    record = found[0]
+
+
+def identify(record: PodRecord) -> str:
+    """Gives a pod the name that it may lack, and its uid; ProblemError if that leads elsewhere."""
     metadata = record.metadata
     if not metadata.name:
         suffix = "".join(secrets.choice(_SUFFIX_LETTERS) for _ in range(5))
         metadata.name = metadata.generateName[: NAME_CHARS_MAX - 5] + suffix
     if not metadata.uid:
-        metadata.uid = str(uuid.uuid4())
-    elif not _UID.fullmatch(metadata.uid):
+        return str(uuid.uuid4())
+    if not _UID.fullmatch(metadata.uid):
         error_text = (
             f"request: metadata.uid: found {metadata.uid[:100]!r}, "
             "expected letters, digits, '-', '_' and '.'"
         )
         raise ProblemError(400, "BadRequest", error_text)
-    return record
+    return metadata.uid

@@ -130,6 +130,55 @@ def test_apply_tells_of_every_pod_and_fails_if_one_is_refused(run, write):
     assert [c["result"] for c in json.loads(out)] == ["unchanged", "refused", "unchanged"]
 
 
+def deployment(replicas, cpu="1"):
+    spec = {"replicas": replicas, "template": {"spec": manifest(cpu=cpu)["spec"]}}
+    return {"kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+
+
+def test_apply_makes_scales_and_changes_a_workload(run, write, host):
+    path = write("web.yaml", {"kind": "Service"}, deployment(2))
+    code, out, err = run("apply", "-f", path)
+    assert (code, out) == (0, "pod/web-0 created\npod/web-1 created\n")
+    assert err.count("\n") == 1 and "passed over Service" in err
+    write("web.yaml", deployment(1, cpu="2"))
+    assert run("apply", "-f", path)[1] == "pod/web-1 deleted\npod/web-0 replaced\n"
+    assert "Controlled By:   Deployment/web" in run("describe", "pod", "web-0")[1]
+    _, [line] = rows(run("get", "pods", "-o", "wide")[1])
+    assert "Deployment/web" in line
+    assert run("delete", "-f", path)[1] == "pod/web-0 deleted\n"
+    assert not host.agent.state.pods
+    assert run("delete", "-f", path) == (1, "deployment/web not found\n", "")
+
+
+def test_apply_waits_for_the_old_pod_and_tells_what_became_of_the_new_one(run, write, host):
+    path = write("web.yaml", manifest("web"))
+    run("apply", "-f", path)
+    [uid] = host.agent.state.pods
+    host.agent.stubborn.add("web")
+    write("web.yaml", manifest("web", cpu="9"))
+    with following(host, "apply", "-f", path) as process:
+        deadline = time.monotonic() + 10
+        while len(host.agent.state.pods) < 2 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        host.call(host.agent.exit, uid, "main", 143)
+        assert process.stdout.readline().startswith("pod/web refused: TopologyAffinityError: Res")
+        assert process.wait(10) == 1
+
+
+def test_apply_refuses_the_second_of_a_name_and_goes_on(run, write, host):
+    first = write("a.yaml", manifest("a"))
+    second = write("b.yaml", manifest("a", cpu="3"), manifest("b"))
+    code, out, _ = run("apply", "-f", first, "-f", second)
+    assert code == 1
+    assert out.splitlines() == [
+        "pod/a created",
+        f"pod/a refused: AlreadyExists: it is there twice, in {first} and {second}: the first one "
+        "counts",
+        "pod/b created",
+    ]
+    assert run("apply", "-f", first, "-n", "other")[0] == 2
+
+
 def test_apply_takes_a_directory_in_order_without_hidden_and_other_files(run, write, tmp_path):
     for name in ["d/2.yaml", "d/1.json", "d/.hidden.yaml", "d/readme.txt"]:
         write(name, manifest("pod-" + name.removeprefix("d/")[0].replace(".", "x")))
@@ -198,8 +247,8 @@ def test_get_pods_shows_where_each_sits(run, filled):
 def test_get_pods_wide_and_by_name(run, filled):
     _, out, _ = run("get", "pods", "web", "-o", "wide")
     head, lines = rows(out)
-    assert head[-8:-3] == ["QOS", "MEMORY", "DEVICES", "ALIGNED", "DISTANCE"]
-    assert head[-3:] == ["SOURCE", "UID", "MESSAGE"]
+    assert head[-9:-4] == ["QOS", "MEMORY", "DEVICES", "ALIGNED", "DISTANCE"]
+    assert head[-4:] == ["OWNER", "SOURCE", "UID", "MESSAGE"]
     assert lines[0][lines[0].index("yes") :][:2] == ["yes", "10.0"]
     assert "Guaranteed" in lines[0] and f"{GPU}=g0" in out
     assert run("get", "pods", "nobody")[0] == 1

@@ -3,7 +3,7 @@
 # ruff: noqa: PLC0415 - httpx takes long to load, and --help must not wait for it
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,13 +21,19 @@ class RefusalError(Exception):
     """The agent's no: its status code, its reason in one word, and its sentence."""
 
     def __init__(
-        self, status: int, reason: str, error: str, pod: Mapping[str, Any] | None = None
+        self,
+        status: int,
+        reason: str,
+        error: str,
+        pod: Mapping[str, Any] | None = None,
+        changes: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
         super().__init__(error)
         self.status = status
         self.reason = reason
         self.error = error
         self.pod = pod
+        self.changes = changes  # of an applied manifest
 
     def as_error(self, where: str) -> PeerError:
         """The same as an error that ends the command."""
@@ -129,7 +135,8 @@ class AgentClient:
 def _refusal(status: int, value: object) -> RefusalError:
     found = value if isinstance(value, dict) else {}
     error = str(found.get("error", f"status {status}"))
-    return RefusalError(status, str(found.get("reason", "Unknown")), error, found.get("pod"))
+    reason = str(found.get("reason", "Unknown"))
+    return RefusalError(status, reason, error, found.get("pod"), found.get("changes"))
 
 
 @contextmanager

@@ -17,8 +17,8 @@ import msgspec
 
 from numalign.adapters.local.files import read_bounded
 from numalign.core.errors import WireError
-from numalign.wire.pods.manifests import load_all
 from numalign.wire.pods.records import PodRecord
+from numalign.wire.pods.workloads import expanded, split_by_name
 
 FILE_BYTES_MAX: Final = 1024 * 1024
 FILES_MAX: Final = 10_000
@@ -40,6 +40,7 @@ class Changes:
     new: tuple[Manifest, ...] = ()
     gone: tuple[str, ...] = ()  # uids
     faults: tuple[str, ...] = ()  # files that are no manifests, one line each
+    notes: tuple[str, ...] = ()  # what else there is to know of the files
 
 
 @dataclass(slots=True)
@@ -54,6 +55,7 @@ class ManifestDirectory:
         new: list[Manifest] = []
         gone: list[str] = []
         faults: list[str] = []
+        notes: list[str] = []
         for name in [name for name in self._stamps if name not in seen]:
             del self._stamps[name]
             gone += self._uids.pop(name, ())
@@ -63,15 +65,17 @@ class ManifestDirectory:
             self._stamps[name] = stamp
             before = self._uids.get(name, ())
             try:
-                found = self._read(name)
+                found, twice, told = self._read(name)
             except (WireError, OSError) as error:
                 faults.append(str(error))
                 continue  # what runs from an earlier version of the file goes on
+            faults += twice
+            notes += told
             uids = tuple(manifest.uid for manifest in found)
             self._uids[name] = uids
             gone += [uid for uid in before if uid not in uids]
             new += [manifest for manifest in found if manifest.uid not in before]
-        return Changes(tuple(new), tuple(gone), tuple(faults))
+        return Changes(tuple(new), tuple(gone), tuple(faults), tuple(notes))
 
     def _listed(self) -> Iterator[tuple[str, Stamp]]:
         count = 0
@@ -85,10 +89,13 @@ class ManifestDirectory:
                 found = entry.stat()
                 yield entry.name, (found.st_ino, found.st_size, found.st_mtime_ns)
 
-    def _read(self, name: str) -> list[Manifest]:
+    def _read(self, name: str) -> tuple[list[Manifest], list[str], list[str]]:
+        """The pods of a file; those whose name it has twice, and what else to say of it."""
         path = self.root / name
-        data = read_bounded(path, FILE_BYTES_MAX)
-        return [self._manifest(name, record) for record in load_all(data, source=str(path))]
+        found = expanded(read_bounded(path, FILE_BYTES_MAX), source=str(path)).required()
+        workloads, twice = split_by_name(found.workloads)
+        pods = [self._manifest(name, pod) for workload in workloads for pod in workload.pods]
+        return pods, [one.text for one in twice], found.notes
 
     def _manifest(self, name: str, record: PodRecord) -> Manifest:
         uid = record.metadata.uid or static_uid(record, self.host, name)

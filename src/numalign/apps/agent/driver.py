@@ -104,19 +104,42 @@ class Agent:
             request, events.PodSubmitted(chosen, record, source, self._now(), request)
         )
 
+    async def apply(
+        self,
+        pods: Sequence[tuple[str, PodRecord]],
+        *,
+        namespace: str = "",
+        owner: tuple[str, str] | None = None,
+    ) -> tuple[list[events.Answer], events.Answer]:
+        """Has pods be as written, and no others of the owner; an answer for each, and for all."""
+        requests = [next(self._requests) for _ in range(len(pods) + 1)]
+        wanted = tuple(
+            events.Wanted(uid, record, request)
+            for (uid, record), request in zip(pods, requests, strict=False)
+        )
+        event = events.PodsApplied(wanted, "api", self._now(), requests[-1], namespace, owner)
+        *each, whole = await self._ask_all(requests, event)
+        return each, whole
+
     async def delete(self, uid: str) -> events.Answer:
         """Has a pod ended; the answer comes when that is on the disk, not when it is gone."""
         request = next(self._requests)
         return await self._ask(request, events.PodDeleted(uid, self._now(), request))
 
     async def _ask(self, request: int, event: events.Event) -> events.Answer:
-        future: asyncio.Future[events.Answer] = asyncio.get_running_loop().create_future()
-        self._answers[request] = future
+        [answer] = await self._ask_all([request], event)
+        return answer
+
+    async def _ask_all(self, requests: Sequence[int], event: events.Event) -> list[events.Answer]:
+        loop = asyncio.get_running_loop()
+        futures = [loop.create_future() for _ in requests]
+        self._answers.update(zip(requests, futures, strict=True))
         try:
             await self._events.put(event)
-            return await future
+            return list(await asyncio.gather(*futures))
         finally:
-            self._answers.pop(request, None)
+            for request in requests:
+                self._answers.pop(request, None)
 
     # The loop.
 

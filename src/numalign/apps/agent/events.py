@@ -41,6 +41,31 @@ class PodSubmitted:
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """A pod that is to be there just so; ``request`` names who waits for the answer."""
+
+    uid: str
+    record: PodRecord
+    request: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodsApplied:
+    """Somebody wants these pods to be there as written, and no other pods of the owner.
+
+    ``namespace`` and ``owner`` (kind and name) are those of a workload; without one, other pods
+    are left alone. The answer to ``request`` tells what is no longer wanted.
+    """
+
+    pods: tuple[Wanted, ...]
+    source: str
+    now: float
+    request: int | None = None
+    namespace: str = ""
+    owner: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PodDeleted:
     uid: str
     now: float
@@ -151,15 +176,21 @@ class DriftRepaired:
 
 
 @dataclass(frozen=True, slots=True)
-class SourcesReady:
-    """Every source of pods has delivered what it has: what is not there now is gone.
+class ManifestsRead:
+    """These pods are in the directory of manifests when the agent begins; they are submitted next.
 
-    ``manifests`` are the uids of the pods in the directory of manifests; None if there is none or
-    it could not be read.
+    It comes before them, so that none waits for one that has left the directory.
     """
 
+    uids: frozenset[str]
     now: float
-    manifests: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourcesReady:
+    """Every source of pods has delivered what it has: what is not there now is gone."""
+
+    now: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +200,7 @@ class Tick:
 
 Event = (
     PodSubmitted
+    | PodsApplied
     | PodDeleted
     | DevicesReported
     | DevicesGone
@@ -181,6 +213,7 @@ Event = (
     | RefusalExplained
     | RepairDue
     | DriftRepaired
+    | ManifestsRead
     | SourcesReady
     | Tick
 )
@@ -204,6 +237,8 @@ class Answer:
     accepted: bool
     reason: str = ""
     message: str = ""
+    result: str = ""  # of an applied pod: replaced or unchanged; else it is as accepted says
+    removed: tuple[AgentPod, ...] = ()  # no longer wanted
 
 
 @dataclass(frozen=True, slots=True)

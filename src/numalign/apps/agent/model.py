@@ -26,6 +26,7 @@ class Phase(StrEnum):
 
 
 WAITING_FOR_PLUGIN: Final = "WaitingForDevicePlugin"
+WAITING_FOR_NAME: Final = "WaitingForPredecessor"
 TERMINAL: Final = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 
 
@@ -72,6 +73,7 @@ class AgentPod:
     message: str = ""
     started_at: float | None = None
     deleting: bool = False
+    again: bool = False  # asked for anew while it was ending: it begins anew when it has ended
     containers: Mapping[str, ContainerStatus] = field(default_factory=dict)
     # Devices that were chosen but whose plugin has not answered yet, and what plugins answered.
     awaited: frozenset[DeviceKey] = frozenset()
@@ -81,6 +83,21 @@ class AgentPod:
     def waits_for_plugin(self) -> bool:
         """Whether no decision was made yet, because a device plugin is not back."""
         return self.phase is Phase.PENDING and self.reason == WAITING_FOR_PLUGIN
+
+    @property
+    def waits_for_name(self) -> bool:
+        """Whether no decision was made yet, because the pod that it replaces has not ended."""
+        return self.phase is Phase.PENDING and self.reason == WAITING_FOR_NAME
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether it waits to be decided about, so that it has nothing yet."""
+        return self.waits_for_plugin or self.waits_for_name
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Namespace and name, which only one pod may have."""
+        return self.pod.namespace, self.pod.name
 
     @property
     def is_terminal(self) -> bool:
@@ -104,11 +121,23 @@ class AgentPod:
 
 def waiting(pod: AgentPod, resources: Sequence[str]) -> AgentPod:
     """The same pod without a decision, until the plugins of these resources are there."""
+    text = f"waiting for the device plugins of {', '.join(resources)}"
+    return _undecided(pod, WAITING_FOR_PLUGIN, text)
+
+
+def waiting_for_name(pod: AgentPod) -> AgentPod:
+    """The same pod without a decision, until those that it replaces have ended."""
+    return _undecided(pod, WAITING_FOR_NAME, "waiting until the pods that it replaces have ended")
+
+
+def _undecided(pod: AgentPod, reason: str, message: str) -> AgentPod:
     return replace(
         pod,
         phase=Phase.PENDING,
-        reason=WAITING_FOR_PLUGIN,
-        message=f"waiting for the device plugins of {', '.join(resources)}",
+        reason=reason,
+        message=message,
+        deleting=False,
+        again=False,
         containers={name: ContainerStatus() for name in pod.containers},
         awaited=frozenset(),
         allocations={},

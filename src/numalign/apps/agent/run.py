@@ -20,7 +20,7 @@ from numalign.adapters.grpc.plugin_watcher import PluginWatcher
 from numalign.adapters.grpc.podresources import PodResources
 from numalign.adapters.local import paths
 from numalign.adapters.local.files import read_bounded
-from numalign.adapters.local.manifests import Changes, ManifestDirectory
+from numalign.adapters.local.manifests import ManifestDirectory
 from numalign.adapters.local.state_files import StateDirectory
 from numalign.adapters.processes.runtime import ProcessRuntime
 from numalign.adapters.sources import discovery
@@ -292,28 +292,29 @@ async def _stop(parts: Parts, tasks: list[asyncio.Task[Any]]) -> None:
 
 async def _follow_manifests(parts: Parts) -> None:
     """Follows the directory of manifests; once it was read, all sources have spoken."""
-    changes = _read_manifests(parts)
-    parts.agent.tell(takeover.sources_ready(changes, time.time()))
+    _read_manifests(parts, is_first=True)
+    parts.agent.tell(events.SourcesReady(time.time()))
     while True:
         await asyncio.sleep(MANIFEST_SECONDS)
         _read_manifests(parts)
 
 
-def _read_manifests(parts: Parts) -> Changes | None:
-    """Tells the agent what has changed; None if there is no directory, or none to be read."""
+def _read_manifests(parts: Parts, *, is_first: bool = False) -> None:
+    """Tells the agent what has changed in the directory, if there is one."""
     manifests = parts.manifests
     if manifests is None:
-        return None
+        return
     try:
         changes = manifests.changes()
     except OSError as error:
         log.warning("manifests_unreadable", directory=str(manifests.root), error=str(error))
-        return None
+        return
     for fault in changes.faults:
         log.warning("manifest_refused", error=fault)
-    for event in takeover.manifest_events(changes, time.time()):
+    for note in changes.notes:
+        log.info("manifest_note", note=note)
+    for event in takeover.manifest_events(changes, time.time(), is_first=is_first):
         parts.agent.tell(event)
-    return changes
 
 
 async def _follow_exits(parts: Parts) -> None:

@@ -36,6 +36,7 @@ class _Pod(msgspec.Struct, omit_defaults=True):
     deleting: bool = False
     containers: dict[str, ContainerStatus] = {}
     awaited: list[tuple[str, str]] = []  # container, resource
+    again: bool = False
 
 
 class _File(msgspec.Struct):
@@ -90,6 +91,7 @@ def _packed(uid: str, pod: AgentPod) -> _Pod:
         pod.deleting,
         dict(pod.containers),
         sorted(pod.awaited),
+        pod.again,
     )
 
 
@@ -104,6 +106,7 @@ def _unpacked(p: _Pod) -> AgentPod:
         p.message,
         p.started_at,
         p.deleting,
+        p.again,
         p.containers,
         frozenset(p.awaited),
     )

@@ -16,7 +16,7 @@ from typing import assert_never
 
 from numalign.apps.agent import events, notes
 from numalign.apps.agent.model import AgentSetup, AgentState
-from numalign.apps.agent.steps import admission, devices, lifecycle, placement
+from numalign.apps.agent.steps import admission, devices, lifecycle, placement, workloads
 from numalign.core.kubelet import state_checks
 
 Next = tuple[AgentState, list[events.Effect]]
@@ -70,27 +70,20 @@ def not_saved(
     """
     effects: list[events.Effect] = []
     for event in happened:
-        match event:
-            case events.PodSubmitted(uid=uid, request=int(request)) | events.PodDeleted(
-                uid, _, int(request)
-            ):
-                effects.append(
-                    events.Answer(
-                        request, uid, accepted=False, reason="StateNotSaved", message=error
-                    )
-                )
-            case _:
-                effects.append(events.Redeliver(event, setup.save_retry_seconds))
+        answers = _answer_all(event, "StateNotSaved", error)
+        effects += answers or [events.Redeliver(event, setup.save_retry_seconds)]
     return effects
 
 
 def decide(setup: AgentSetup, state: AgentState, event: events.Event) -> Next:  # noqa: PLR0912 - one table
     """What one event leads to; the effects are not in their final order yet (see ``settle``)."""
     if state.halted:
-        return state, _answer_halted(state, event)
+        return state, _answer_all(event, "AgentHalted", state.halted)
     match event:
         case events.PodSubmitted():
             return admission.submitted(setup, state, event)
+        case events.PodsApplied():
+            return workloads.applied(setup, state, event)
         case events.PodDeleted(uid, _, request):
             return lifecycle.deleted(setup, state, uid, request)
         case events.DevicesReported():
@@ -106,7 +99,10 @@ def decide(setup: AgentSetup, state: AgentState, event: events.Event) -> Next:  
         case events.ContainerStarted():
             return lifecycle.started(setup, state, event)
         case events.ContainerExited():
-            return lifecycle.exited(setup, state, event)
+            state, effects = lifecycle.exited(setup, state, event)
+            # Somebody may have waited for just this pod to be gone.
+            state, more = admission.retry_deferred(setup, state, event.now)
+            return state, effects + more
         case events.ContainerPostponed():
             return lifecycle.postponed(setup, state, event)
         case events.RefusalExplained():
@@ -115,6 +111,8 @@ def decide(setup: AgentSetup, state: AgentState, event: events.Event) -> Next:  
             return state, _repairs(setup, state)
         case events.DriftRepaired(found):
             return state, [events.Publish(notes.DriftRepaired(text)) for text in found]
+        case events.ManifestsRead():
+            return lifecycle.manifests_read(setup, state, event)
         case events.SourcesReady():
             return lifecycle.sources_ready(setup, state, event)
         case events.Tick(now):
@@ -135,15 +133,17 @@ def _repairs(setup: AgentSetup, state: AgentState) -> list[events.Effect]:
     ]
 
 
-def _answer_halted(state: AgentState, event: events.Event) -> list[events.Effect]:
+def _answer_all(event: events.Event, reason: str, message: str) -> list[events.Effect]:
+    """A no for everybody who waits for what becomes of an event."""
     match event:
-        case events.PodSubmitted(uid=uid, request=int(request)) | events.PodDeleted(
-            uid, _, int(request)
-        ):
-            return [
-                events.Answer(
-                    request, uid, accepted=False, reason="AgentHalted", message=state.halted
-                )
-            ]
+        case events.PodSubmitted(uid=uid, request=request) | events.PodDeleted(uid, _, request):
+            asked = [(request, uid)]
+        case events.PodsApplied(pods=pods, request=request):
+            asked = [*((wanted.request, wanted.uid) for wanted in pods), (request, "")]
         case _:
-            return []
+            asked = []
+    return [
+        events.Answer(request, uid, accepted=False, reason=reason, message=message)
+        for request, uid in asked
+        if request is not None
+    ]

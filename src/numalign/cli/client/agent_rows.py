@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from numalign.cli.client.targets import owner_text
 from numalign.core.values.sets import format_list, mask_of, parse_list
 from numalign.core.values.sizes import human
 
@@ -75,6 +76,7 @@ def _pod_record(pod: Record, now: float) -> dict[str, Any]:
         "aligned": _all_aligned(placed),
         "distance": max((d for c in placed if (d := c["distance"]) is not None), default=None),
         "qosClass": status["qosClass"],
+        "owner": owner_text(pod),
         "source": pod["numalign"]["source"],
         "message": status.get("message", ""),
     }
@@ -153,6 +155,7 @@ PODS: Final = (
         wide=True,
         right=True,
     ),
+    Column("OWNER", lambda r: r["owner"] or "-", wide=True),
     Column("SOURCE", lambda r: r["source"], wide=True),
     Column("UID", lambda r: r["uid"], wide=True),
     Column("MESSAGE", lambda r: r["message"] or "-", wide=True, flexible=True),

@@ -9,7 +9,7 @@ import typer
 
 from numalign.cli.app import examples, new_app
 from numalign.cli.client.agent_options import AgentOptions
-from numalign.cli.options import unfold
+from numalign.cli.options import optional, unfold
 from numalign.cli.output import Output, output_option
 
 FORMATS: Final = ("lines", "json", "yaml")
@@ -37,17 +37,23 @@ def apply(
             help="A manifest, a directory of manifests, or - for stdin. Repeat for more.",
         ),
     ],
+    namespace: Annotated[
+        str | None,
+        optional("--namespace", "-n", metavar="NAME", help="For what says no namespace itself."),
+    ] = None,
     output: Annotated[str, output_option(*FORMATS)] = "lines",
     place: AgentOptions,
 ) -> None:
     """Have the pods of manifests admitted and run.
 
-    A pod that runs as written is left alone; one that differs or has ended is replaced. A pod
-    that is refused stays visible with the reason, and the exit code is 1.
+    A Deployment, StatefulSet, DaemonSet, ReplicaSet, Job or CronJob NAME runs as the pods NAME-0,
+    NAME-1 and so on; apply it again to change or scale it. Other kinds are passed over. A pod that
+    runs as written is left alone; one that differs or has ended is replaced. A pod that is refused
+    stays visible with the reason, and the exit code is 1.
     """
     from numalign.cli import manifests
     from numalign.cli.client.pod_changes import applied, show
 
-    records = manifests.read(files)
+    workloads = manifests.read(files, namespace=namespace)
     with place.connected() as agent:
-        show(Output.of(ctx), output, (applied(agent, record) for record in records))
+        show(Output.of(ctx), output, applied(agent, workloads))

@@ -17,6 +17,7 @@ from numalign.core.errors import ConfigError
 if TYPE_CHECKING:
     from numalign.adapters.local.agent_client import AgentClient
     from numalign.cli.client.pod_changes import Change
+    from numalign.cli.client.targets import Target
 
 FORMATS: Final = ("lines", "json", "yaml")
 
@@ -66,32 +67,39 @@ def delete(
         show(Output.of(ctx), output, _deleted(agent, wanted, wait=not no_wait))
 
 
-def _wanted(
-    names: list[str], files: list[str], namespace: str | None
-) -> list[tuple[str | None, str]]:
+def _wanted(names: list[str], files: list[str], namespace: str | None) -> list[tuple[str, Target]]:
+    from numalign.cli.client.targets import Target, targets_of
+
     if bool(names) == bool(files):
         raise ConfigError("found no pod to delete, expected names or -f FILE, and not both.")
     if names:
-        return [(namespace, name) for name in names]
+        found = targets_of(names)
+        if found[0].name is None:
+            raise ConfigError(f"found no name after {names[0]!r}, expected which one to delete.")
+        return [(namespace or "default", target) for target in found]
     from numalign.cli import manifests
 
-    records = manifests.read(files)
-    if any(not record.metadata.name for record in records):
+    workloads = manifests.read(files, namespace=namespace)
+    if any(not w.pods[0].metadata.name for w in workloads if w.is_pod):
         raise ConfigError("found a pod without a name, expected one that tells which pod it is.")
-    return [(namespace or r.metadata.namespace or "default", r.metadata.name) for r in records]
+    return [(w.namespace, Target("Pod" if w.is_pod else w.kind, w.name)) for w in workloads]
 
 
 def _deleted(
-    agent: AgentClient, wanted: list[tuple[str | None, str]], *, wait: bool
+    agent: AgentClient, wanted: list[tuple[str, Target]], *, wait: bool
 ) -> Iterator[Change]:
-    from numalign.cli.client.pod_changes import Change, ended
+    from numalign.cli.client.pod_changes import Change, end, wait_until_gone
+    from numalign.cli.client.targets import chosen, owner_text, pods_of
 
-    for namespace, name in wanted:
-        query = {"name": name, "namespace": namespace or "default"}
-        found = agent.get("/pods", **query)["items"]
+    for namespace, target in wanted:
+        found = chosen(pods_of(agent, namespace), [target])
         if not found:
-            yield Change(query["namespace"], name, "not found")
+            yield Change(namespace, str(target.name), "not found", kind=target.kind.lower())
         for pod in found:
-            uid = pod["metadata"]["uid"]
-            ended(agent, uid, wait=wait)
-            yield Change(query["namespace"], name, "deleted", uid=uid)
+            end(agent, pod["metadata"]["uid"])  # all of them first: they end side by side
+        for pod in found:
+            metadata = pod["metadata"]
+            owner, uid = owner_text(pod), metadata["uid"]
+            if wait:
+                wait_until_gone(agent, uid)
+            yield Change(namespace, metadata["name"], "deleted", uid=uid, owner=owner)

@@ -89,12 +89,15 @@ def _explained(decisions: list[Mapping[str, Any]], width: int) -> Any:  # noqa: 
 
 def _pod(pod: Mapping[str, Any]) -> Fields:
     from numalign.cli.client.agent_rows import age_text, pod_status
+    from numalign.cli.client.targets import owner_text
 
     metadata, status, placed = pod["metadata"], pod["status"], pod["numalign"]
     created = metadata["creationTimestamp"]
     yield 0, "Name", metadata["name"]
     yield 0, "Namespace", metadata["namespace"]
     yield 0, "UID", metadata["uid"]
+    if owner := owner_text(pod):
+        yield 0, "Controlled By", owner
     yield 0, "Source", placed["source"]
     yield 0, "Created", f"{created} ({age_text(created, time.time())} ago)"
     for key in ("labels", "annotations"):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -14,10 +14,11 @@ from numalign.adapters.local.agent_client import AgentClient, RefusalError
 from numalign.cli.main import FAILED, one_line
 from numalign.cli.output import Output
 from numalign.core.errors import PeerError
-from numalign.wire.pods.records import PodRecord
+from numalign.wire.pods.workloads import Workload
 
 GONE_SECONDS_MAX: Final = 660.0  # the longest grace period that the agent grants, and a minute
 POLL_SECONDS: Final = 0.1
+WAITS: Final = "WaitingForPredecessor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class Change:
     reason: str = ""
     message: str = ""
     uid: str = ""
+    owner: str = ""  # such as Deployment/web
+    kind: str = "pod"
 
     @property
     def is_ok(self) -> bool:
@@ -38,71 +41,76 @@ class Change:
     def line(self) -> str:
         """One line for people."""
         why = f": {self.reason}: {self.message}" if self.reason else ""
-        return f"pod/{self.name} {self.result}{why}"
+        return f"{self.kind}/{self.name} {self.result}{why}"
 
 
-def applied(agent: AgentClient, record: PodRecord) -> Change:
-    """Makes sure that a pod is there as written; another one of its name is replaced."""
-    namespace = record.metadata.namespace or "default"
-    result = "created"
-    if record.metadata.name:
-        known = agent.get("/pods", name=record.metadata.name, namespace=namespace)["items"]
-        for pod in known:
-            if _is_same(pod, record):
-                uid = pod["metadata"]["uid"]
-                return Change(namespace, record.metadata.name, "unchanged", uid=uid)
-            ended(agent, pod["metadata"]["uid"], wait=True)
-            result = "replaced"
-    body = msgspec.json.encode(record)
+def applied(agent: AgentClient, workloads: Iterable[Workload]) -> Iterator[Change]:
+    """Makes sure that pods are there as written, one workload after the other."""
+    seen: dict[tuple[str, str, str], str] = {}
+    for workload in workloads:
+        key = workload.kind, workload.namespace, workload.name
+        if key in seen and workload.document.get("metadata", {}).get("name"):
+            text = f"it is there twice, in {seen[key]} and {workload.source}: the first one counts"
+            yield Change(*key[1:], "refused", "AlreadyExists", text, kind=workload.kind.lower())
+            continue
+        seen[key] = workload.source
+        for change in _applied(agent, workload):
+            yield _decided(agent, change)
+
+
+def _applied(agent: AgentClient, workload: Workload) -> list[Change]:
+    body = msgspec.json.encode(workload.document)
     try:
-        pod = agent.tried("POST", "/pods", body=body)
+        found = agent.tried("POST", "/pods", query={"apply": "true"}, body=body)["changes"]
     except RefusalError as refusal:
-        if refusal.status != 422:
+        if refusal.changes is None:
             raise refusal.as_error(agent.where) from refusal
-        uid = (refusal.pod or {}).get("metadata", {}).get("uid", "")
-        name = record.metadata.name or record.metadata.generateName
-        return Change(namespace, name, "refused", refusal.reason, refusal.error, uid)
-    found = pod["metadata"]
-    return Change(found["namespace"], found["name"], result, uid=found["uid"])
+        found = refusal.changes
+    return [Change(**change) for change in found]
 
 
-def _is_same(pod: dict[str, Any], record: PodRecord) -> bool:
-    """Whether a pod that still runs or will run is just what is asked for."""
-    if pod["status"]["phase"] in {"Failed", "Succeeded"} or pod["numalign"]["deleting"]:
-        return False
-    metadata = pod["metadata"]
-    wanted = {**msgspec.to_builtins(record.spec), "restartPolicy": record.spec.restartPolicy}
-    return bool(
-        pod["spec"] == wanted
-        and metadata.get("labels") == record.metadata.labels
-        and metadata.get("annotations") == record.metadata.annotations
-        and record.metadata.uid in {"", metadata["uid"]}
-    )
+def _decided(agent: AgentClient, change: Change) -> Change:
+    """The change when it is known what became of a pod that had to wait for another to end."""
+    deadline = time.monotonic() + GONE_SECONDS_MAX
+    while change.reason == WAITS:
+        pod = _found(agent, change.uid)
+        status = {} if pod is None else pod["status"]
+        if status.get("phase") == "Failed":
+            message = str(status.get("message", "")).removeprefix("Pod was rejected: ")
+            return replace(change, result="refused", reason=status["reason"], message=message)
+        if pod is None or status.get("reason") != WAITS:
+            return replace(change, reason="", message="")
+        if time.monotonic() > deadline:
+            raise PeerError(f"{agent.where}: pod {change.name} still waits", retry=True)
+        time.sleep(POLL_SECONDS)
+    return change
 
 
-def ended(agent: AgentClient, uid: str, *, wait: bool) -> None:
-    """Ends a pod, and with ``wait`` returns only when it is gone."""
+def end(agent: AgentClient, uid: str) -> None:
+    """Has a pod ended; it may take its time."""
     try:
         agent.tried("DELETE", f"/pods/{uid}")
     except RefusalError as refusal:
         if refusal.status != 404:
             raise refusal.as_error(agent.where) from refusal
-        return
+
+
+def wait_until_gone(agent: AgentClient, uid: str) -> None:
     deadline = time.monotonic() + GONE_SECONDS_MAX
-    while wait and _exists(agent, uid):
+    while _found(agent, uid) is not None:
         if time.monotonic() > deadline:
             raise PeerError(f"{agent.where}: the pod {uid} is still there", retry=True)
         time.sleep(POLL_SECONDS)
 
 
-def _exists(agent: AgentClient, uid: str) -> bool:
+def _found(agent: AgentClient, uid: str) -> dict[str, Any] | None:
     try:
-        agent.tried("GET", f"/pods/{uid}")
+        pod: dict[str, Any] = agent.tried("GET", f"/pods/{uid}")
     except RefusalError as refusal:
         if refusal.status != 404:
             raise refusal.as_error(agent.where) from refusal
-        return False
-    return True
+        return None
+    return pod
 
 
 def show(out: Output, output: str, changes: Iterable[Change]) -> None:

@@ -86,18 +86,9 @@ class Spec(PodSpec):
     hostNetwork: bool = False  # noqa: N815
 
 
-class _Owner(msgspec.Struct):
-    apiVersion: str = ""  # noqa: N815
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-    controller: bool = False
-
-
 class _Metadata(Metadata):
     resourceVersion: str = ""  # noqa: N815
     deletionTimestamp: str | None = None  # noqa: N815
-    ownerReferences: list[_Owner] | None = None  # noqa: N815
 
 
 class _Condition(msgspec.Struct):

@@ -46,7 +46,7 @@ def _watched(record: ApiPod) -> WatchedPod:
     avoids = tuple(filter(None, annotations.get(AVOIDED_ANNOTATION, "").split(",")))
     has_failed = status.phase == "Failed"
     concerns = has_failed or bool(gates) or bool(avoids)
-    owner = next((o for o in metadata.ownerReferences or () if o.controller), None)
+    owner = metadata.controller
     seen = SeenPod(
         metadata.namespace,
         metadata.name,

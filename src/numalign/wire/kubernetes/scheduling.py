@@ -22,7 +22,8 @@ from numalign.core.errors import WireError
 from numalign.core.pod import Pod, counted
 from numalign.core.values.quantity import Quantity
 from numalign.wire.kubernetes import objects
-from numalign.wire.pods.manifests import core_pod, pod_documents, record_of
+from numalign.wire.pods.manifests import core_pod
+from numalign.wire.pods.workloads import expanded
 
 TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
 _BOUND_VOLUMES: Final = ("persistentVolumeClaim", "ephemeral")
@@ -65,11 +66,10 @@ def pod_from_json(data: bytes) -> ClusterPod:
 
 
 def pods_of_manifest(data: bytes, *, source: str) -> list[ClusterPod]:
-    """The pods of a manifest, which nobody has checked yet."""
+    """The pods of a manifest, which nobody has checked yet; one of each workload."""
     found = []
-    for number, document in enumerate(pod_documents(data, source=source)):
-        record_of(document, source)  # refuses what the API server would refuse
-        pod = pod_of(document)
+    for number, workload in enumerate(expanded(data, source=source).required().workloads):
+        pod = pod_of(workload.template)
         uid = pod.pod.uid or f"manifest-{number}"
         found.append(replace(pod, pod=replace(pod.pod, uid=uid), host=""))
     return found
@@ -77,7 +77,7 @@ def pods_of_manifest(data: bytes, *, source: str) -> list[ClusterPod]:
 
 def _cluster_pod(record: objects.ApiPod) -> ClusterPod:
     metadata, spec, status = record.metadata, record.spec, record.status
-    owner = next((o for o in metadata.ownerReferences or () if o.controller), None)
+    owner = metadata.controller
     return ClusterPod(
         core_pod(record),
         _requirements(record),

@@ -1,4 +1,4 @@
-"""v1.Pod manifests, and workloads that carry a pod template, as core pods.
+"""v1.Pod manifests as core pods.
 
 Defaults that the API server would fill in are filled in here: a limit without a request becomes the
 request, an empty namespace ``default``. What the API server would refuse (names, negative amounts,
@@ -23,74 +23,47 @@ from numalign.wire.pods.records import ContainerRecord, PodRecord, Resources
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _UID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-# Where the pod template of each kind of workload lies.
-TEMPLATES: Final = {
-    "Deployment": ("spec", "template"),
-    "StatefulSet": ("spec", "template"),
-    "DaemonSet": ("spec", "template"),
-    "ReplicaSet": ("spec", "template"),
-    "ReplicationController": ("spec", "template"),
-    "Job": ("spec", "template"),
-    "CronJob": ("spec", "jobTemplate", "spec", "template"),
-    "PodTemplate": ("template",),
-}
+LISTS: Final = frozenset({"List", "PodList"})
 CONTAINERS_MAX: Final = 1_000
 
 
 def load_all(data: bytes, *, source: str) -> list[PodRecord]:
-    """Every pod in a YAML or JSON text of one or several documents, lists unfolded."""
-    return [record_of(document, source) for document in pod_documents(data, source=source)]
+    """Every pod in a YAML or JSON text of nothing but pods; see ``workloads`` for the rest."""
+    found = []
+    for document in documents(data, source=source):
+        if document.get("kind") != "Pod":
+            raise WireError(f"{source}: found kind {document.get('kind')!r}, expected Pod")
+        found.append(record_of(document, source))
+    if not found:
+        raise WireError(f"{source}: found nothing, expected a pod")
+    return found
 
 
-def pod_documents(data: bytes, *, source: str) -> list[Mapping[str, Any]]:
-    """The same pods as plain values, templates of workloads as pods."""
+def documents(data: bytes, *, source: str) -> list[Mapping[str, Any]]:
+    """The objects of a YAML or JSON text of one or several documents, lists unfolded."""
     try:
-        documents = plain_yaml.load_all(data)
+        texts = plain_yaml.load_all(data)
     except WireError as error:
         raise WireError(f"{source}: {error}") from error
-    found = [
-        pod for document in documents if document is not None for pod in _unfolded(document, source)
-    ]
-    if not found:
-        raise WireError(f"{source}: found nothing, expected a pod or a workload with a template")
-    return found
+    return [item for text in texts if text is not None for item in _unfolded(text, source)]
 
 
 def _unfolded(document: Any, source: str) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401 any YAML
     if not isinstance(document, Mapping):
         raise WireError(f"{source}: found {type(document).__name__}, expected a pod")
     kind = document.get("kind")
-    if not isinstance(kind, str):
+    if not isinstance(kind, str | None):
         raise WireError(f"{source}: found kind {kind!r}, expected a text such as Pod")
-    if kind in {"List", "PodList"}:
-        for item in document.get("items") or ():
-            if kind == "PodList" and isinstance(item, dict):
-                item = {"kind": "Pod", **item}  # noqa: PLW2901 its items need not say what they are
-            yield from _unfolded(item, source)
-    elif kind == "Pod":
+    if kind not in LISTS:
         yield document
-    elif kind in TEMPLATES:
-        yield template_pod(document, kind, source)
-    else:
-        known = ", ".join(["Pod", "List", *TEMPLATES])
-        raise WireError(f"{source}: found kind {kind!r}, expected one of {known}")
-
-
-def template_pod(document: Mapping[str, Any], kind: str, source: str) -> dict[str, Any]:
-    """The pod template of a workload as a pod with the workload's name and namespace."""
-    found: Any = document
-    for key in TEMPLATES[kind]:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    if not isinstance(found, Mapping):
-        path = ".".join(TEMPLATES[kind])
-        raise WireError(f"{source}: the {kind} has no {path}, expected a pod template")
-    outer, inner = document.get("metadata") or {}, found.get("metadata") or {}
-    if not isinstance(outer, Mapping) or not isinstance(inner, Mapping):
-        raise WireError(f"{source}: the {kind} has a metadata that is no map")
-    metadata = {**inner}
-    metadata.setdefault("name", outer.get("name", ""))
-    metadata.setdefault("namespace", outer.get("namespace", ""))
-    return {**found, "kind": "Pod", "apiVersion": "v1", "metadata": metadata}
+        return
+    items = document.get("items") or ()
+    if not isinstance(items, list | tuple):
+        raise WireError(f"{source}: items: found {type(items).__name__}, expected a list")
+    for item in items:
+        if kind == "PodList" and isinstance(item, Mapping):
+            item = {"kind": "Pod", **item}  # noqa: PLW2901 its items need not say what they are
+        yield from _unfolded(item, source)
 
 
 def record_of(document: Mapping[str, Any], source: str) -> PodRecord:

@@ -104,6 +104,16 @@ class Volume(msgspec.Struct, omit_defaults=True):
     emptyDir: EmptyDir | None = None  # noqa: N815
 
 
+class OwnerReference(msgspec.Struct, omit_defaults=True, frozen=True):
+    """Who made a pod; of several owners the one with ``controller`` did."""
+
+    apiVersion: str = ""  # noqa: N815
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+
+
 class Metadata(msgspec.Struct, omit_defaults=True):
     name: str = ""
     generateName: str = ""  # noqa: N815
@@ -112,6 +122,12 @@ class Metadata(msgspec.Struct, omit_defaults=True):
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     creationTimestamp: str | None = None  # noqa: N815
+    ownerReferences: list[OwnerReference] | None = None  # noqa: N815
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The workload that this is one of, None for one that stands alone."""
+        return next((o for o in self.ownerReferences or () if o.controller), None)
 
 
 class PodSpec(msgspec.Struct, omit_defaults=True):

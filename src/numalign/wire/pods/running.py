@@ -13,7 +13,7 @@ import msgspec
 from numalign.core.cluster.publish.export import KnownPod
 from numalign.core.errors import WireError
 from numalign.wire import yaml as plain_yaml
-from numalign.wire.pods.manifests import core_pod, load_all, record_of
+from numalign.wire.pods.manifests import LISTS, core_pod, record_of
 from numalign.wire.pods.records import (
     ContainerRecord,
     Metadata,
@@ -21,6 +21,7 @@ from numalign.wire.pods.records import (
     PodSpec,
     PodStatusRecord,
 )
+from numalign.wire.pods.workloads import expanded
 
 ENDED: Final = frozenset({"Succeeded", "Failed"})
 # The uid of the static pod that a mirror pod of the API server stands for.
@@ -34,9 +35,9 @@ def running_pods(data: bytes, source: str) -> list[PodRecord]:
         documents = plain_yaml.load_all(data)
     except WireError as error:
         raise WireError(f"{source}: {error}") from error
-    if any(isinstance(d, Mapping) and d.get("kind") in {"List", "PodList"} for d in documents):
+    if any(isinstance(d, Mapping) and d.get("kind") in LISTS for d in documents):
         return [reduced(r) for d in documents for r in _running(d, source)]
-    return [reduced(record) for record in load_all(data, source=source)]
+    return [reduced(record) for record in expanded(data, source=source).required().pods]
 
 
 def _running(document: Any, source: str) -> Iterator[PodRecord]:  # noqa: ANN401 any YAML

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from numalign.adapters.sources import discovery
-from numalign.apps.agent import run, saved
+from numalign.apps.agent import events, run, saved
 from numalign.apps.agent.run import Options, assemble
 from numalign.apps.agent.starting import takeover
 from numalign.apps.agent.starting.check import Asked, Outcome, check_start
@@ -89,9 +89,9 @@ async def started(options):
     parts = await assemble(options, lambda: NOW)
     loop = asyncio.create_task(parts.agent.run(parts.first))
     changes = parts.manifests.changes() if parts.manifests else None
-    for event in takeover.manifest_events(changes, NOW) if changes else ():
+    for event in takeover.manifest_events(changes, NOW, is_first=True) if changes else ():
         parts.agent.tell(event)
-    parts.agent.tell(takeover.sources_ready(changes, NOW))
+    parts.agent.tell(events.SourcesReady(NOW))
     await asyncio.sleep(0.02)
     return parts.agent, loop
 

@@ -16,7 +16,7 @@ from numalign.adapters.cri import runtime as cri_runtime
 from numalign.adapters.local.manifests import Changes, ManifestDirectory
 from numalign.adapters.local.state_files import StateDirectory
 from numalign.adapters.processes import found as found_processes
-from numalign.apps.agent import run, saved
+from numalign.apps.agent import events, run, saved
 from numalign.apps.agent.config import AgentConfig
 from numalign.apps.agent.model import AgentPod, AgentState, Phase
 from numalign.apps.agent.runtimes.containers import owner_of
@@ -98,8 +98,8 @@ async def check_start(asked: Asked, now: float) -> StartCheck:
     changes = None if asked.manifests is None else asked.manifests.changes()
     state = taken.state
     if not state.halted:
-        first = [] if changes is None else takeover.manifest_events(changes, now)
-        state, _ = step(setup, state, *first, takeover.sources_ready(changes, now))
+        first = [] if changes is None else takeover.manifest_events(changes, now, is_first=True)
+        state, _ = step(setup, state, *first, events.SourcesReady(now))
     pods = tuple(_outlooks(taken.before, state, changes))
     return StartCheck(state.halted, found, pods, runtime)
 

@@ -128,14 +128,11 @@ def _answers(containers: Mapping[str, Mapping[str, Held]]) -> dict[DeviceKey, Al
     return answers
 
 
-def manifest_events(changes: Changes, now: float) -> list[events.Event]:
-    """What changes in the directory of manifests mean for the agent."""
-    gone = [events.PodDeleted(uid, now) for uid in changes.gone]
-    new = [events.PodSubmitted(m.uid, m.record, m.source, now) for m in changes.new]
-    return [*gone, *new]
-
-
-def sources_ready(changes: Changes | None, now: float) -> events.SourcesReady:
-    """Every source of pods has spoken for the first time; None: there is no directory."""
-    uids = None if changes is None else frozenset(manifest.uid for manifest in changes.new)
-    return events.SourcesReady(now, uids)
+def manifest_events(changes: Changes, now: float, *, is_first: bool = False) -> list[events.Event]:
+    """What a look at the directory of manifests tells the agent, in that order."""
+    first = [events.ManifestsRead(frozenset(m.uid for m in changes.new), now)] if is_first else []
+    return [
+        *first,
+        *(events.PodDeleted(uid, now) for uid in changes.gone),
+        *(events.PodSubmitted(m.uid, m.record, m.source, now) for m in changes.new),
+    ]

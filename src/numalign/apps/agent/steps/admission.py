@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from numalign.apps.agent import notes
 from numalign.apps.agent.events import (
@@ -26,6 +27,7 @@ from numalign.apps.agent.model import (
     DeviceSource,
     Phase,
     waiting,
+    waiting_for_name,
 )
 from numalign.apps.agent.steps import lifecycle
 from numalign.core.explain.causes import Case
@@ -35,8 +37,11 @@ from numalign.core.kubelet.decisions import Trace
 from numalign.core.kubelet.host import HostState
 from numalign.core.pod import Pod
 from numalign.wire.pods.manifests import core_pod
+from numalign.wire.pods.records import PodRecord
 
 Next = tuple[AgentState, list[Effect]]
+
+ALREADY_EXISTS: Final = "AlreadyExists"
 
 
 class _NeedsPreferenceError(Exception):
@@ -47,12 +52,19 @@ class _NeedsPreferenceError(Exception):
 
 def submitted(setup: AgentSetup, state: AgentState, event: PodSubmitted) -> Next:
     known = state.pods.get(event.uid)
+    if known is not None and known.deleting:
+        return _again(state, event, known)
     if known is not None:
         return state, _answer(event.request, known, event.uid)
     if len(state.pods) >= setup.pods_known_max:
         text = f"found {len(state.pods)} pods, expected fewer than {setup.pods_known_max}"
         return state, refuse(event, "OutOfpods", f"{text}; delete some that have ended")
     pod = core_pod(event.record, uid=event.uid)
+    if (taken := pod_named(state, pod.namespace, pod.name)) is not None:
+        return state, _refuse_taken(event, pod, taken)
+    if _predecessors(state, event.uid, event.record):
+        new = waiting_for_name(_new(event, pod))
+        return _without_decision(state, event, new)
     missing = _plugins_awaited(setup, state, pod, event.now)
     if missing:
         return _defer(state, event, pod, missing)
@@ -93,22 +105,73 @@ def _defer(state: AgentState, event: PodSubmitted, pod: Pod, missing: Sequence[s
 
     One that has devices already, by a state file that somebody else left, keeps all that it has.
     """
-    containers = {c.name: ContainerStatus() for c in pod.in_order}
-    new = AgentPod(event.record, pod, event.source, event.now, containers=containers)
-    new = waiting(new, missing)
-    state = replace(state, pods={**state.pods, event.uid: new})
+    new = waiting(_new(event, pod), missing)
     if event.uid in state.host.devices.entries:
         active = {**state.host.pods, event.uid: pod}
         state = replace(state, host=replace(state.host, pods=active))
-    note = Publish(notes.PodDeferred(pod, tuple(missing)))
-    return state, [Save(state), *_answer(event.request, new, event.uid), note]
+    state, effects = _without_decision(state, event, new)
+    return state, [*effects, Publish(notes.PodDeferred(pod, tuple(missing)))]
+
+
+def _new(event: PodSubmitted, pod: Pod) -> AgentPod:
+    containers = {c.name: ContainerStatus() for c in pod.in_order}
+    return AgentPod(event.record, pod, event.source, event.now, containers=containers)
+
+
+def _without_decision(state: AgentState, event: PodSubmitted, new: AgentPod) -> Next:
+    state = replace(state, pods={**state.pods, event.uid: new})
+    return state, [Save(state), *_answer(event.request, new, event.uid)]
+
+
+# One namespace and name, one pod.
+
+
+def pod_named(state: AgentState, namespace: str, name: str) -> AgentPod | None:
+    """The pod of this name that is not on its way out."""
+    key = namespace, name
+    return next((p for p in state.pods.values() if p.key == key and not p.deleting), None)
+
+
+def _refuse_taken(event: PodSubmitted, pod: Pod, taken: AgentPod) -> list[Effect]:
+    owner = taken.record.metadata.controller
+    of = f", one of {owner.kind} {owner.name}" if owner else ""
+    text = (
+        f"pod {pod.namespace}/{pod.name} exists already{of} (from {taken.source}); delete it "
+        "first, or give this one another name"
+    )
+    if event.request is not None:
+        return refuse(event, ALREADY_EXISTS, text)
+    return [Publish(notes.PodRejected(pod, ALREADY_EXISTS, text))]
+
+
+def _predecessors(state: AgentState, uid: str, record: PodRecord) -> bool:
+    """Whether pods that this one replaces still hold what it may need: of its name or owner."""
+    name, owner = record.metadata.name, record.metadata.controller
+    namespace = record.metadata.namespace or "default"
+    return any(
+        known.deleting
+        and other != uid
+        and known.pod.namespace == namespace
+        and (known.pod.name == name or (owner and known.record.metadata.controller == owner))
+        for other, known in state.pods.items()
+    )
+
+
+def _again(state: AgentState, event: PodSubmitted, known: AgentPod) -> Next:
+    """Asked for while it ends, as by a file that was changed and changed back."""
+    pod = core_pod(event.record, uid=event.uid)
+    anew = replace(known, record=event.record, pod=pod, source=event.source, again=True)
+    state = replace(state, pods={**state.pods, event.uid: anew})
+    return state, [Save(state), *_answer(event.request, anew, event.uid)]
 
 
 def retry_deferred(setup: AgentSetup, state: AgentState, now: float) -> Next:
-    """Decides about pods that waited for a plugin, where that is possible by now."""
+    """Decides about pods that waited for a plugin or a name, where that is possible by now."""
     effects: list[Effect] = []
     for uid, known in list(state.pods.items()):
-        if known.waits_for_plugin and not _plugins_awaited(setup, state, known.pod, now):
+        if (known.waits_for_plugin and not _plugins_awaited(setup, state, known.pod, now)) or (
+            known.waits_for_name and not _predecessors(state, uid, known.record)
+        ):
             others = {key: pod for key, pod in state.pods.items() if key != uid}
             event = PodSubmitted(uid, known.record, known.source, now)
             state, more = submitted(setup, replace(state, pods=others), event)

@@ -20,6 +20,7 @@ from numalign.apps.agent.events import (
     DevicesPrestarted,
     Effect,
     ForgetPod,
+    ManifestsRead,
     PrestartDevices,
     Publish,
     ReleasePod,
@@ -37,6 +38,7 @@ from numalign.apps.agent.model import (
     RunState,
     placed_cpus,
     placed_nodes,
+    waiting_for_name,
 )
 from numalign.core.kubelet import host
 from numalign.core.kubelet.devices.plugin_answer import merged
@@ -51,7 +53,7 @@ NEVER_RAN_CODE: Final = 128  # as for a command that cannot be started
 
 def start_due(setup: AgentSetup, state: AgentState, uid: str, now: float) -> Next:
     known = state.pods[uid]
-    if known.is_terminal or known.deleting or known.awaited or known.waits_for_plugin:
+    if known.is_terminal or known.deleting or known.awaited or known.is_undecided:
         return state, []
     if uid not in state.host.pods:
         return state, []
@@ -312,6 +314,8 @@ def _settled(setup: AgentSetup, state: AgentState, uid: str) -> Next:
         state = replace(state, host=freed)
         return state, [Save(state), ReleasePod(uid)]
     pods = {key: pod for key, pod in state.pods.items() if key != uid}
+    if known.again:
+        pods[uid] = waiting_for_name(known)
     state = replace(state, host=freed, pods=pods)
     return state, [Save(state), ForgetPod(uid), Publish(notes.PodDeleted(known.pod))]
 
@@ -336,7 +340,7 @@ def deleted(setup: AgentSetup, state: AgentState, uid: str, request: int | None)
                 Answer(request, uid, accepted=False, reason="NotFound", message="no such pod")
             ]
         return state, answer
-    known = replace(known, deleting=True, awaited=frozenset())
+    known = replace(known, deleting=True, again=False, awaited=frozenset())
     state = replace(state, pods={**state.pods, uid: known})
     grace = known.grace_seconds(setup.grace_seconds_max)
     stops: list[Effect] = [StopContainer(uid, name, grace) for name in known.alive()]
@@ -355,14 +359,17 @@ def start_all_due(setup: AgentSetup, state: AgentState, now: float) -> Next:
 
 
 def sources_ready(setup: AgentSetup, state: AgentState, event: SourcesReady) -> Next:
-    """All sources of pods have spoken: pods whose manifest is gone end, leftovers are freed."""
-    ready = host.cleaned(setup.host, host.sources_ready(state.host))
-    state = replace(state, host=ready)
-    effects: list[Effect] = [Save(state)]
-    if event.manifests is None:
-        return state, effects
+    """All sources of pods have spoken: what nobody asks for any more is freed."""
+    del event
+    state = replace(state, host=host.cleaned(setup.host, host.sources_ready(state.host)))
+    return state, [Save(state)]
+
+
+def manifests_read(setup: AgentSetup, state: AgentState, event: ManifestsRead) -> Next:
+    """The directory of manifests was read for the first time: pods that left it end."""
+    effects: list[Effect] = []
     for uid, known in list(state.pods.items()):
-        if known.source.startswith("file:") and uid not in event.manifests:
+        if known.source.startswith("file:") and uid not in event.uids:
             state, more = deleted(setup, state, uid, None)
             effects += more
     return state, effects

@@ -101,7 +101,7 @@ def recovered(
 
 def _holds(pod: AgentPod) -> bool:
     """Whether a pod may still hold something: one that has ended does until all is quiet."""
-    return any(pod.alive()) or not (pod.is_terminal or pod.deleting or pod.waits_for_plugin)
+    return any(pod.alive()) or not (pod.is_terminal or pod.deleting or pod.is_undecided)
 
 
 def _with_processes(

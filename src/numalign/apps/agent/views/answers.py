@@ -63,6 +63,16 @@ class PodStatus(_Answer):
     container_statuses: list[ContainerStatus] | None = None
 
 
+class Owner(_Answer):
+    """The workload that a pod is one of, as in v1."""
+
+    kind: str
+    name: str
+    api_version: str = ""
+    uid: str = ""
+    controller: bool = False
+
+
 class PodMetadata(_Answer):
     name: str
     namespace: str
@@ -70,6 +80,7 @@ class PodMetadata(_Answer):
     creation_timestamp: str | None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
+    owner_references: list[Owner] | None = None
 
 
 class PlacedContainer(ContainerPlacement):
@@ -258,9 +269,27 @@ class Health(_Answer):
     problems: list[str]
 
 
+class Change(_Answer):
+    """What was done about one pod of an applied manifest."""
+
+    namespace: str
+    name: str
+    uid: str
+    result: Annotated[str, _is("created, replaced, unchanged, deleted or refused")]
+    reason: Annotated[str, _is("why it was refused, or what it waits for")] = ""
+    message: str = ""
+    owner: Annotated[str, _is("kind and name of the workload, such as Deployment/web")] = ""
+
+
+class Changes(_Answer):
+    changes: list[Change]
+    notes: Annotated[list[str], _is("what was passed over")]
+
+
 class Error(_Answer):
     """Every answer that is not a success has this form."""
 
     error: Annotated[str, _is("a sentence for people")]
     reason: Annotated[str, _is("one word for programs; for a refused pod the kubelet's reason")]
     pod: Pod | None = None
+    changes: Annotated[list[Change] | None, _is("of an applied manifest: all that was done")] = None

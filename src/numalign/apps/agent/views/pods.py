@@ -83,7 +83,13 @@ def _without_nothing(**members: object) -> View:
 def _metadata(known: AgentPod) -> PodMetadata:
     given, pod = known.record.metadata, known.pod
     created = time_text(known.created_at)
-    return PodMetadata(pod.name, pod.namespace, pod.uid, created, given.labels, given.annotations)
+    owners = [
+        answers.Owner(o.kind, o.name, o.apiVersion, o.uid, o.controller)
+        for o in given.ownerReferences or ()
+    ]
+    return PodMetadata(
+        pod.name, pod.namespace, pod.uid, created, given.labels, given.annotations, owners or None
+    )
 
 
 def spec_view(known: AgentPod, *, env: bool) -> View:

@@ -36,6 +36,15 @@ class AgentPort(Protocol):
     async def submit(self, record: PodRecord, *, source: str = "api") -> Answer:
         """Has a pod admitted; it needs a uid."""
 
+    async def apply(
+        self,
+        pods: Sequence[tuple[str, PodRecord]],
+        *,
+        namespace: str = "",
+        owner: tuple[str, str] | None = None,
+    ) -> tuple[list[Answer], Answer]:
+        """Has pods be as written, and no others of the owner; each has a uid."""
+
     async def delete(self, uid: str) -> Answer:
         """Has a pod ended; the answer does not wait until it is gone."""
 
