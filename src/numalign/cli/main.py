@@ -104,8 +104,9 @@ def _guarded(args: Sequence[str]) -> int:
 def _ours(exc: Exception, settings: Settings) -> int:
     """An error that was foreseen: bad input, or something that failed."""
     from numalign.core.errors import ConfigError, DiscoveryError, WireError
+    from numalign.core.kubelet.start_advice import with_advice
 
-    _say(f"error: {one_line(str(exc))}")
+    _say(f"error: {with_advice(one_line(str(exc)))}")
     if settings.verbosity and exc.__cause__ is not None:
         cause = exc.__cause__
         _say(f"debug: because of {type(cause).__name__}: {one_line(str(cause))}")

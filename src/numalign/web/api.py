@@ -25,7 +25,13 @@ from numalign.apps.agent.steps.admission import ALREADY_EXISTS
 from numalign.apps.agent.views.answers import Health, Pod
 from numalign.apps.agent.views.captured import captured
 from numalign.apps.agent.views.node import node_view
-from numalign.apps.agent.views.pods import decision_view, pod_list, pod_view, time_text
+from numalign.apps.agent.views.pods import (
+    decision_view,
+    pod_list,
+    pod_view,
+    refusal_view,
+    time_text,
+)
 from numalign.apps.agent.views.port import AgentPort
 from numalign.core.errors import NumalignError
 from numalign.core.values.token_bucket import TokenBucket
@@ -109,8 +115,13 @@ class Api:
         """The last decisions with their traces, newest first."""
         limit = number(request, "limit", 1, DECISIONS_MAX) or DECISIONS_MAX
         uid = request.query_params.get("uid")
-        wanted = [d for d in self.agent.recent if uid is None or d.note.pod.uid == uid]
+        recent = self.agent.recent
+        heard = {decision.note.pod.uid for decision in recent}
+        before = [r for r in self.agent.state.refusals.values() if r.uid not in heard]
+        wanted = [d for d in recent if uid is None or d.note.pod.uid == uid]
         found = [decision_view(decision) for decision in reversed(wanted[-limit:])]
+        found += [refusal_view(r) for r in reversed(before) if uid is None or r.uid == uid]
+        found = found[:limit]
         if not flag(request, "trace", default="true"):
             long = {"trace", "explanation"}
             found = [{key: d[key] for key in d if key not in long} for d in found]

@@ -320,8 +320,24 @@ def test_describe_tells_state_place_and_reason(run, filled):
     assert "  container main: merged any-, refused" in out.splitlines()
     assert "Pod default/big is refused: container main asks for" in out
     assert "failed at " in out
+    first, kubelets = out.index("Pod default/big is refused"), out.index("Pod was rejected: ")
+    assert first == 0 and first < kubelets
+    assert "What would let it in: numalign explain pod big -n default" in out
+    assert "hints (node sets against resources)" not in out
+    assert "hints (node sets against resources)" in run("-v", "describe", "pod", "big")[1]
     value = json.loads(run("describe", "pod", "big", "-o", "json")[1])
     assert value["decisions"][0]["outcome"] == "pod_rejected"
+
+
+def test_describe_tells_the_reason_after_a_restart(run, filled, host):
+    before = run("describe", "pod", "big")[1].partition("Name: ")[0]
+    host.call(host.agent.journal._recent.clear)  # as after a restart: only the state is there
+    _, out, _ = run("describe", "pod", "big")
+    assert out.partition("Name: ")[0] == before != ""
+    assert "how each provider answered is not kept over a restart" in out
+    assert run("get", "pod", "big", "-o", "jsonpath={.numalign.why}")[1] in before.replace(
+        "\n", " "
+    )
 
 
 def test_describe_asks_for_a_namespace_where_names_are_ambiguous(run, write):

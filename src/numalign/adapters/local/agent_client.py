@@ -159,6 +159,15 @@ def connected(place: str, token: str | None = None) -> Iterator[AgentClient]:
         yield AgentClient(http, place.removeprefix("unix://"))
 
 
+def is_answered(place: str) -> bool:
+    """Whether somebody answers at ``unix:///PATH``."""
+    try:
+        _probe(place.removeprefix("unix://"))
+    except PeerError:
+        return False
+    return True
+
+
 def capture_of(place: str) -> bytes:
     with connected(place) as agent:
         return agent.content("/capture", CAPTURE_BYTES_MAX)

@@ -24,6 +24,7 @@ from numalign.apps.agent.journal import Decision, Journal
 from numalign.apps.agent.model import AgentSetup, AgentState
 from numalign.apps.agent.notes import Note, PodAdmitted, PodRejected
 from numalign.apps.agent.runtimes.protocols import CallHeard, Plugins, Runtime, unheard
+from numalign.apps.agent.starting import refusals
 from numalign.apps.agent.step import not_saved, step
 from numalign.core.errors import PeerError, PostponedError
 from numalign.core.explain.causes import Case
@@ -184,6 +185,9 @@ class Agent:
             match effect:
                 case events.Save(state):
                     self._save(state)
+                case events.SaveRefusals(kept):
+                    with self._noting_refusals("keep the reasons of refusals"):
+                        self._files.write(refusals.FILE_NAME, refusals.dump(kept))
                 case events.PinHelpers(cpus):
                     with self._noting_refusals("pin helpers"):
                         self.runtime.pin_helpers(cpus)

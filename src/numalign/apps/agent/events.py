@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from numalign.apps.agent.model import AgentPod, AgentState
+from numalign.apps.agent.model import AgentPod, AgentState, Refusal
 from numalign.apps.agent.notes import Note
 from numalign.core.explain.causes import Case
 from numalign.core.explain.explain import Explanation
@@ -229,6 +229,13 @@ class Save:
 
 
 @dataclass(frozen=True, slots=True)
+class SaveRefusals:
+    """Write why pods were refused to disk, for after a restart; nothing depends on it."""
+
+    refusals: Mapping[str, Refusal]
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """Tell who waits what became of the request."""
 
@@ -365,6 +372,7 @@ class Publish:
 
 Effect = (
     Save
+    | SaveRefusals
     | Answer
     | AskPreference
     | AllocateDevices

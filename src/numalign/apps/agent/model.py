@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from numalign.core.kubelet.cgroup_limits import mems_of
 from numalign.core.kubelet.devices.devices import Device
@@ -152,11 +152,26 @@ class DeviceSource:
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a pod was refused, as plain values: what is kept over a restart."""
+
+    uid: str
+    at: float
+    namespace: str
+    name: str
+    reason: str  # the kubelet's, as the message
+    message: str
+    why: str  # in one sentence
+    explanation: dict[str, Any] | None  # None: too long to be kept
+
+
+@dataclass(frozen=True, slots=True)
 class AgentState:
     host: HostState
     pods: Mapping[str, AgentPod] = field(default_factory=dict)  # by uid, oldest first
     sources: Mapping[str, DeviceSource] = field(default_factory=dict)  # by resource
     started_at: float = 0.0  # when this run of the agent began
+    refusals: Mapping[str, Refusal] = field(default_factory=dict)  # by uid, oldest first
     # The conservation law that is broken. Nothing is decided or saved from then on.
     halted: str = ""
 

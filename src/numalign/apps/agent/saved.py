@@ -14,13 +14,14 @@ from typing import Final
 import msgspec
 
 from numalign.apps.agent.model import AgentPod, ContainerStatus, Phase
+from numalign.apps.agent.starting import refusals
 from numalign.core.errors import CorruptCheckpointError
 from numalign.wire.checkpoints import state_files
 from numalign.wire.pods.manifests import core_pod
 from numalign.wire.pods.records import PodRecord
 
 FILE_NAME: Final = "pods.json"
-STATE_FILES: Final = (*state_files.PLACES.values(), FILE_NAME)
+STATE_FILES: Final = (*state_files.PLACES.values(), FILE_NAME, refusals.FILE_NAME)
 VERSION: Final = 1
 
 

@@ -15,6 +15,7 @@ from numalign.core.kubelet import state_checks
 from numalign.core.kubelet.admission import node_fit
 from numalign.core.kubelet.admission.verdict import refusal, verdict_on
 from numalign.core.kubelet.host import Host, HostState
+from numalign.core.kubelet.start_advice import with_advice
 from numalign.core.machine.kubelet_view import machine_info
 from numalign.core.pod import Pod
 from numalign.wire.bundle import STATE_FILES
@@ -182,7 +183,7 @@ def as_lines(replay: Replay) -> Iterator[str]:
         for breach in file.breaches:
             yield f"{file.name}: {breach}"
     if replay.start_fault is not None:
-        yield f"the kubelet would not start: {replay.start_fault}"
+        yield f"the kubelet would not start: {with_advice(replay.start_fault)}"
         return
     for refused in replay.refused:
         assumed = " (its requests are assumed from what it holds)" if refused.is_assumed else ""

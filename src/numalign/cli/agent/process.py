@@ -18,6 +18,7 @@ from numalign.apps.agent.saved import STATE_FILES
 from numalign.cli.agent.agent import check_runtime, socket_of
 from numalign.cli.daemon import address, configure_logs
 from numalign.core.errors import CorruptCheckpointError, PeerError, StartError
+from numalign.core.kubelet.start_advice import with_advice
 from numalign.web.server import serve
 
 LOCK_NAME: Final = "agent.lock"
@@ -46,7 +47,7 @@ def run_agent(
         with alone(directory):
             asyncio.run(_served(options, tcp, ends_pods=ends_pods))
     except (StartError, CorruptCheckpointError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {with_advice(str(error))}", file=sys.stderr)
         if any((directory / name).exists() for name in STATE_FILES):
             print(
                 f"hint: `numalign state check --state-dir {directory}` says what would change, "

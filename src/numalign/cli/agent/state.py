@@ -132,9 +132,10 @@ def _data(found: StartCheck) -> dict[str, Any]:
 def _show(out: Output, found: StartCheck) -> None:
     from numalign.apps.agent.starting.check import Outcome
     from numalign.apps.render.columns import columns
+    from numalign.core.kubelet.start_advice import with_advice
 
     if found.error:
-        out.text(f"it would not start: {found.error}\n")
+        out.text(f"it would not start: {with_advice(found.error)}\n")
     if found.differences:
         rows = [(d.what, d.saved, d.now) for d in found.differences]
         out.lines(columns(("DIFFERENCE", "SAVED", "NOW"), rows, width=out.width))

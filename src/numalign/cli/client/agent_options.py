@@ -40,14 +40,21 @@ class AgentOptions:
         ),
     ] = None
 
+    @property
+    def url(self) -> str:
+        """Where the agent is: unix:// and a path, or the URL given."""
+        from numalign.adapters.local import paths
+
+        if self.server is not None:
+            return self.server
+        return f"unix://{self.socket or paths.socket_path(paths.state_directory())}"
+
     def connected(self) -> AbstractContextManager[AgentClient]:
         """A client of the agent that the options name, or of the one in the usual place."""
-        from numalign.adapters.local import paths
         from numalign.adapters.local.agent_client import connected
 
         if self.server is None:
-            path = self.socket or paths.socket_path(paths.state_directory())
-            return connected(f"unix://{path}")
+            return connected(self.url)
         if self.socket is not None and SOCKET_VARIABLE not in os.environ:
             raise ConfigError("found both --socket and --server, expected one of them.")
         if not self.server.startswith(("http://", "https://")):

@@ -65,7 +65,7 @@ def _pod_record(pod: Record, now: float) -> dict[str, Any]:
         "qosClass": status["qosClass"],
         "owner": owner_text(pod),
         "source": pod["numalign"]["source"],
-        "message": status.get("message", ""),
+        "message": pod["numalign"].get("why") or status.get("message", ""),
     }
 
 

@@ -71,7 +71,9 @@ def describe(
         return
     for number, (pod, decisions) in enumerate(zip(pods, known, strict=True)):
         out.text("\n\n" if number else "")
-        out.lines([*_lines(pod, decisions), *_explained(decisions, out.width)])
+        is_long = out.settings.verbosity > 0
+        why = list(_explained(pod, decisions, out.width, details=is_long))
+        out.lines([*why, *_lines(pod, decisions)])
 
 
 def _describe_node(out: Output, output: str, agent: AgentClient, names: list[str]) -> None:
@@ -135,15 +137,26 @@ def as_lines(fields: Iterable[tuple[int, str, str]]) -> Any:  # noqa: ANN401
             yield (Span(f"{label}{text}"),)
 
 
-def _explained(decisions: list[Mapping[str, Any]], width: int) -> Any:  # noqa: ANN401
-    """Why the newest decision was a refusal, as 'numalign explain' shows it."""
-    from numalign.apps.render.explanation import render
-    from numalign.apps.render.text import line
+def _explained(
+    pod: Mapping[str, Any], decisions: list[Mapping[str, Any]], width: int, *, details: bool
+) -> Any:  # noqa: ANN401 - lines
+    """Why the newest decision was a refusal: first of all, before the kubelet's words."""
+    from numalign.apps.render.explanation import facts, render
+    from numalign.apps.render.text import Span, Tone, line, wrap
 
     found = decisions[0].get("explanation") if decisions else None
-    if found:
-        yield line("")
+    if found and details:
         yield from render(found, width=width)
+    elif found:
+        yield from wrap((Span(found["sentence"], Tone.WARNING),), width, prose=True)
+        yield from facts(found, width)
+    elif pod["numalign"].get("why"):
+        yield from wrap((Span(pod["numalign"]["why"], Tone.WARNING),), width, prose=True)
+    else:
+        return
+    name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
+    yield line(f"What would let it in: numalign explain pod {name} -n {namespace}", Tone.DIM)
+    yield line("")
 
 
 def _pod(pod: Mapping[str, Any]) -> Fields:
@@ -262,5 +275,7 @@ def _decisions(decisions: list[Mapping[str, Any]]) -> Fields:
         if decision.get("reason"):
             words.append(f"{decision['reason']}: {decision.get('message', '')}")
         yield 0, "Decision", ", ".join(words)
+        if not decision["trace"] and decision.get("reason"):
+            yield 1, "", "how each provider answered is not kept over a restart of the agent"
         for line in lines_of(decision["trace"]):
             yield 1, "", line

@@ -75,7 +75,7 @@ def _show(out: Output, output: str, answers: list[Outcome]) -> None:
             columns(
                 placements.HEAD,
                 rows,
-                width=out.width,
+                width=out.table_width,
                 flexible=placements.FLEXIBLE,
                 right=placements.NUMBERS,
             )

@@ -137,7 +137,9 @@ def _show(out: Output, result: Advised, *, show_all: bool) -> None:
         return
     trials = result.advice.trials if show_all else result.advice.trials[:ROWS_SHOWN]
     rows = [advising.row(trial) for trial in trials]
-    lines = columns(advising.HEAD, rows, width=out.width, flexible=(7,), right=advising.NUMBERS)
+    lines = columns(
+        advising.HEAD, rows, width=out.table_width, flexible=(7,), right=advising.NUMBERS
+    )
     more = len(result.advice.trials) - len(trials)
     if more:
         lines.append(line(f"{more} more with --all", Tone.DIM))

@@ -9,7 +9,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from numalign.cli.app import examples, new_app
+from numalign.cli.client.agent_options import AgentOptions
 from numalign.cli.cluster import explain_pod
+from numalign.cli.host import explain_on_agent
 from numalign.cli.host.source_options import DeviceOption, HostOptions, OnOption
 from numalign.cli.main import FAILED, OK
 from numalign.cli.options import ClusterOptions, FilesOption, optional, unfold
@@ -34,7 +36,9 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     ctx: typer.Context,
     what: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[pod NAME]", show_default=False, help="A pod of a live cluster."),
+        typer.Argument(
+            metavar="[pod NAME]", show_default=False, help="A pod of an agent or a cluster."
+        ),
     ] = None,
     files: FilesOption = None,  # type: ignore[assignment] # needed, unless a pod is named
     on: OnOption = None,
@@ -49,6 +53,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
             "--host", help="With pod NAME: ask this host, and not the pod's own or the closest one."
         ),
     ] = None,
+    place: AgentOptions,
     cluster: ClusterOptions,
     search: Annotated[
         bool, typer.Option("--search/--no-search", help="Search for changes that would help.")
@@ -69,16 +74,19 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     Several pods are asked in order, each on the host as those before it left it; replicas with
     the same answer are told together. Exit code 0 if all are admitted, 1 if one is not, 2 for bad
     input.
+
+    'pod NAME' asks the agent that --socket or --server names, or the cluster of --kubeconfig,
+    --context or --host; without any of these, the agent of this host if one runs, else the cluster.
     """
     details = details or ctx.find_root().obj.verbosity > 0
     if what:
-        return _live(
-            Output.of(ctx),
-            output,
-            what,
-            lambda name: explain_pod.live_answer(name, namespace, host, cluster, search=search),
-            details=details,
-        )
+
+        def live(name: str) -> dict[str, Any]:
+            if explain_on_agent.asks_agent(place, cluster, host):
+                return explain_on_agent.agent_answer(name, namespace, place, search=search)
+            return explain_pod.live_answer(name, namespace, host, cluster, search=search)
+
+        return _live(Output.of(ctx), output, what, live, details=details)
     if not files:
         raise typer.BadParameter("give a manifest with -f, or 'pod NAME' for a pod of a cluster")
     from numalign.apps.snapshots import explaining
@@ -102,13 +110,14 @@ def _live(
     *,
     details: bool,
 ) -> int:
+    what = what[0].split("/") if len(what) == 1 else what
     if len(what) != 2 or what[0] not in {"pod", "pods", "po"}:
         raise typer.BadParameter(f"found {' '.join(what)!r}, expected 'pod NAME'")
     answer = answer_of(what[1])
     if output == "text":
         from numalign.apps.render.text import Tone, line
 
-        out.lines([line(f"{what[1]} {answer['status']}", Tone.TITLE)])
+        out.lines([line(f"{what[1]}: {answer['status']}", Tone.TITLE)])
         out.lines([line(f"On {answer['host']}, as it is now:", Tone.DIM)])
     _show(out, output, [answer], details=details)
     return OK if answer["admitted"] else FAILED

@@ -101,7 +101,8 @@ function word(pod) {
   return status.phase === 'Running' ? ['Running', 'good'] : [status.phase, 'wait'];
 }
 function why(pod) {
-  const parts = [pod.status.message];
+  const words = pod.status.message;
+  const parts = pod.numalign.why ? [pod.numalign.why, "The kubelet's words: " + words] : [words];
   for (const one of [...pod.status.initContainerStatuses || [], ...pod.status.containerStatuses || []]) {
     const state = one.state.waiting || one.state.terminated;
     if (state && state.message) parts.push(one.name + ': ' + state.message);
@@ -131,7 +132,9 @@ function pods(found) {
     const restarts = [...pod.status.initContainerStatuses || [],
       ...pod.status.containerStatuses || []].reduce((sum, c) => sum + c.restartCount, 0);
     const [text, kind] = word(pod);
-    const cells = [pod.metadata.namespace + '/' + pod.metadata.name, make('span', text, kind),
+    const owner = (pod.metadata.ownerReferences || []).filter(o => o.controller).map(
+      o => '\n' + o.kind + '/' + o.name).join('');
+    const cells = [pod.metadata.namespace + '/' + pod.metadata.name + owner, make('span', text, kind),
       restarts || '', age(pod.metadata.creationTimestamp), pod.status.qosClass,
       listed([own, isShared ? 'shared pool' : ''].filter(Boolean).join(' + ')),
       bytes ? size(bytes) + ' on node ' + nodes : '', devices.join('\n'), aligned, why(pod)];
@@ -304,7 +307,7 @@ function kubeletsWords(d) {
 }
 function whyLines(d) {
   const found = d.explanation;
-  return found ? [`The kubelet's words: ${kubeletsWords(d)}`, ...found.facts, '', ''].join('\n') : '';
+  return found ? [...found.facts, `The kubelet's words: ${kubeletsWords(d)}`, '', ''].join('\n') : '';
 }
 function decisions(found) {
   const lines = found.items.map(d => {

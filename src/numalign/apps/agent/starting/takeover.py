@@ -11,10 +11,11 @@ from numalign.adapters.local.manifests import Changes
 from numalign.adapters.local.state_files import StateDirectory
 from numalign.adapters.processes.values import Exited, Running
 from numalign.apps.agent import events, saved
-from numalign.apps.agent.model import AgentPod, AgentSetup, AgentState, DeviceKey
+from numalign.apps.agent.model import AgentPod, AgentSetup, AgentState, DeviceKey, Refusal
 from numalign.apps.agent.runtimes.decide_only import DecideOnly
+from numalign.apps.agent.starting import refusals
 from numalign.apps.agent.steps.recovery import Ended, Key, recovered
-from numalign.core.errors import CorruptCheckpointError, WireError
+from numalign.core.errors import CorruptCheckpointError, PeerError, WireError
 from numalign.core.kubelet.devices.devices import Held, SavedDevices
 from numalign.core.kubelet.devices.plugin_answer import Allocation
 from numalign.core.kubelet.memory.static import changed_amounts
@@ -55,6 +56,8 @@ class SavedState:
     memory: MemoryState | None
     devices: SavedDevices | None
     pods: Mapping[str, AgentPod]
+    refusals: Mapping[str, Refusal] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +71,9 @@ class TakenUp:
     def notes(self) -> tuple[str, ...]:
         """What the operator should know of it."""
         if self.before.memory is None:
-            return ()
-        return tuple(changed_amounts(self.before.memory.machine, self.state.host.memory.machine))
+            return self.before.notes
+        now = self.state.host.memory.machine
+        return (*self.before.notes, *changed_amounts(self.before.memory.machine, now))
 
 
 def take_up(setup: AgentSetup, files: StateDirectory, runs: Runs | None, now: float) -> TakenUp:
@@ -90,7 +94,7 @@ def take_up(setup: AgentSetup, files: StateDirectory, runs: Runs | None, now: fl
         ended=runs.ended,
         now=now,
     )
-    return TakenUp(found, state, effects)
+    return TakenUp(found, replace(state, refusals=found.refusals), effects)
 
 
 def read_state(files: StateDirectory, setup: AgentSetup) -> SavedState:
@@ -107,7 +111,20 @@ def read_state(files: StateDirectory, setup: AgentSetup) -> SavedState:
     for uid, containers in taken.devices.entries.items() if taken.devices is not None else ():
         if uid in pods:
             pods[uid] = replace(pods[uid], allocations=_answers(containers))
-    return SavedState(taken.cpu, taken.memory, taken.devices, pods)
+    kept, notes = _refusals(files, pods)
+    return SavedState(taken.cpu, taken.memory, taken.devices, pods, kept, notes)
+
+
+def _refusals(
+    files: StateDirectory, pods: Mapping[str, AgentPod]
+) -> tuple[dict[str, Refusal], tuple[str, ...]]:
+    """Why pods were refused, and what to say if that cannot be read: the agent starts anyway."""
+    try:
+        data = files.read(refusals.FILE_NAME)
+        path = str(files.root / refusals.FILE_NAME)
+        return {} if data is None else refusals.load(data, pods, path=path), ()
+    except (WireError, PeerError) as error:
+        return {}, (str(error),)
 
 
 def contents(files: StateDirectory) -> dict[str, bytes]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from numalign.apps.agent import notes
 from numalign.apps.agent.events import (
@@ -18,6 +20,7 @@ from numalign.apps.agent.events import (
     Publish,
     RefusalExplained,
     Save,
+    SaveRefusals,
 )
 from numalign.apps.agent.model import (
     AgentPod,
@@ -26,6 +29,7 @@ from numalign.apps.agent.model import (
     ContainerStatus,
     DeviceSource,
     Phase,
+    Refusal,
     waiting,
     waiting_for_name,
 )
@@ -36,12 +40,15 @@ from numalign.core.kubelet.admission.verdict import refusal, verdict_on
 from numalign.core.kubelet.decisions import Trace
 from numalign.core.kubelet.host import HostState
 from numalign.core.pod import Pod
+from numalign.core.views import explanation as explain_view
 from numalign.wire.pods.manifests import core_pod
 from numalign.wire.pods.records import PodRecord
 
 Next = tuple[AgentState, list[Effect]]
 
 ALREADY_EXISTS: Final = "AlreadyExists"
+REFUSALS_MAX: Final = 200  # whose explanations are kept
+EXPLANATION_BYTES_MAX: Final = 64 * 1024  # of each
 
 
 class _NeedsPreferenceError(Exception):
@@ -243,12 +250,33 @@ def _reject(
 
 
 def explained(state: AgentState, event: RefusalExplained) -> Next:
-    """It is known by now why a pod was refused."""
+    """It is known by now why a pod was refused: that is told, and kept for after a restart."""
     known = state.pods.get(event.uid)
     if known is None:
         return state, []
     found = event.explanation
-    return state, [Publish(notes.RefusalExplained(known.pod, found.sentence, found))]
+    refusal = Refusal(
+        event.uid,
+        known.created_at,
+        *known.key,
+        found.reason,
+        found.message,
+        found.sentence,
+        _kept(explain_view.as_data(found)),
+    )
+    others = {uid: r for uid, r in state.refusals.items() if uid in state.pods and uid != event.uid}
+    refusals = dict([*others.items(), (event.uid, refusal)][-REFUSALS_MAX:])
+    state = replace(state, refusals=refusals)
+    note = notes.RefusalExplained(known.pod, found.sentence, found)
+    return state, [Publish(note), SaveRefusals(refusals)]
+
+
+def _kept(explanation: dict[str, Any]) -> dict[str, Any] | None:
+    """As much of an explanation as may be kept: without its longest part, or nothing."""
+    for found in (explanation, {**explanation, "hints": None}):
+        if len(msgspec.json.encode(found)) <= EXPLANATION_BYTES_MAX:
+            return found
+    return None
 
 
 def refuse(event: PodSubmitted, reason: str, message: str) -> list[Effect]:

@@ -100,6 +100,7 @@ class Placement(_Answer):
         dict[str, PlacedContainer],
         _is("by name of the container; empty for a pod that has ended or was refused"),
     ]
+    why: Annotated[str, _is("why a pod was refused, in one sentence, once it is known")] = ""
     pod_cpus: Annotated[str | None, _is("the CPUs of a pod with resources of its own")] = None
     pod_memory: list[MemoryBlock] | None = None
 

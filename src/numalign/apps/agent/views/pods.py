@@ -19,10 +19,11 @@ from numalign.apps.agent.model import (
     AgentState,
     ContainerStatus,
     Phase,
+    Refusal,
     RunState,
     sits_on,
 )
-from numalign.apps.agent.notes import values_of
+from numalign.apps.agent.notes import PodRejected, values_of
 from numalign.apps.agent.views import answers
 from numalign.apps.agent.views.answers import (
     Condition,
@@ -248,6 +249,8 @@ def placement_view(setup: AgentSetup, state: AgentState, uid: str) -> Placement:
     known = state.pods[uid]
     awaited = sorted(resource for _, resource in known.awaited)
     found = Placement(known.source, known.deleting, awaited, notes_of(setup, known), {})
+    if uid in state.refusals:
+        found.why = state.refusals[uid].why
     if uid not in state.host.pods:
         return found
     pod_cpus = state.host.cpu.pod_sets.get(uid)
@@ -310,6 +313,23 @@ def _placed_view(
 
 
 # How it was decided.
+
+
+def refusal_view(refusal: Refusal) -> View:
+    """A refusal from before a restart, as a decision without its trace."""
+    return {
+        "time": refusal.at,
+        "outcome": PodRejected.NAME,
+        "pod": refusal.name,
+        "namespace": refusal.namespace,
+        "uid": refusal.uid,
+        "reason": refusal.reason,
+        "message": refusal.message,
+        "seconds": 0.0,
+        "trace": [],
+        "why": refusal.why,
+        "explanation": refusal.explanation,
+    }
 
 
 def decision_view(decision: Decision) -> View:
