@@ -59,10 +59,5 @@ def _done(workload: Workload, record: PodRecord, answer: Answer) -> Change:
         (answer.result or "created") if answer.accepted else "refused",
         answer.reason,
         answer.message,
-        _owner(record),
+        record.metadata.owner,
     )
-
-
-def _owner(record: PodRecord) -> str:
-    found = record.metadata.controller
-    return f"{found.kind}/{found.name}" if found else ""
