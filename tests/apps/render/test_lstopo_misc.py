@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from tests.core.hosts import machine, settings
 
-from numalign.apps.render.lstopo_misc import LINE_BYTES_MAX, cpuset_texts, render
+from numalign.apps.render.lstopo_misc import LINE_BYTES_MAX, cpuset_texts, entries, render
 from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet.admission.verdict import HostSnapshot
 from numalign.core.kubelet.state import CpuState
@@ -37,6 +37,11 @@ def test_an_entry_has_name_cpus_and_subtype_for_each_node():
     )
 
 
+def test_nobody_is_listed_on_a_node_without_its_cpus():
+    found = entries(snapshot({"u": {"c": "3"}, "v": {"c": ""}}))
+    assert found == [("u/c", 8, "Pod")]
+
+
 def test_pods_without_cpus_of_their_own_are_counted_at_the_pool():
     found = render(snapshot({"u": {"c": "2"}}, pods=["x", "y"]))
     assert found.endswith("\nname=shared pool: 2 pods\ncpuset=0x00000003\nsubtype=SharedPool\n")
@@ -44,7 +49,7 @@ def test_pods_without_cpus_of_their_own_are_counted_at_the_pool():
 
 
 def test_no_line_is_longer_than_lstopo_reads_and_no_name_breaks_one():
-    names = {"u": f"ns/{'ä' * 300}\ncpuset=0x1"}
+    names = {"u": f"ns/a\ncpuset=0x1{'ä' * 300}"}
     lines = render(snapshot({"u": {"c": "2"}}, names=names)).splitlines()
     assert len(lines) == 3
     assert max(len(line.encode()) for line in lines) < 255

@@ -319,7 +319,7 @@ def test_pods_of_a_bundle_are_shown_beside_the_machine_and_for_lstopo(bundle, nu
     lines = [line.split() for line in shown.splitlines()]
     head = lines.index(["NODE", "CPUS", "POD"])
     misc = numalign("topology", "-m", str(bundle), "--pods", "-o", "lstopo-misc").stdout
-    owners = [row[2] for row in lines[head + 1 :] if row[2] != "shared"]
+    owners = [" ".join(row[2:]) for row in lines[head + 1 :] if row[2] != "shared"]
     assert [line for line in misc.splitlines() if line.startswith("name=")][: len(owners)] == [
         f"name={owner}" for owner in owners
     ]

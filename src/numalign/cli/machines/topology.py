@@ -89,13 +89,13 @@ def topology(
 
 
 def _snapshot(source: str | None) -> HostSnapshot:
-    """The host with its pods; what is uncertain about it is said on stderr."""
+    """The host with its pods; what was not found of it is said on stderr."""
     from numalign.apps.snapshots.loading import loaded
     from numalign.apps.snapshots.sources import inputs_of
     from numalign.cli.host.source_options import tell
 
     found = loaded(inputs_of(source or "host"))
-    tell(found.notes)
+    tell(found.inputs.notes)
     if not found.snapshot.state.pods:
         tell((f"no pods are known of {found.inputs.source}",))
     return found.snapshot
