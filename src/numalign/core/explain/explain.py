@@ -40,6 +40,7 @@ from numalign.core.kubelet.topology.hints import Affinity
 from numalign.core.machine.labels import nodes as node_words
 from numalign.core.pod import Container, Pod, has_pod_level_managers, qos_class
 from numalign.core.values.sets import NodeSet
+from numalign.core.values.sizes import counted
 
 NODE_FIT: Final = "node_fit"  # who refuses by totals; the kubelet has no name for it
 
@@ -179,12 +180,13 @@ def _admitted(case: Case, verdict: Admitted) -> Explanation:
     exclusive = 0
     places = case.host.cpu_topology
     for placement in verdict.placements:
-        exclusive += 0 if placement.cpus is None else placement.cpus.bit_count()
+        exclusive |= placement.cpus or 0  # those that an init container leaves count once
         nodes |= places.nodes_of(placement.cpus or 0)
         for block in placement.memory:
             nodes |= NodeSet.of(block.nodes).mask
     where = f" on {node_words(NodeSet(nodes))}" if nodes else ""
-    what = f"with {exclusive} CPUs of its own" if exclusive else "in the shared pool of CPUs"
+    own = counted(exclusive.bit_count(), "CPU")
+    what = f"with {own} of its own" if exclusive else "in the shared pool of CPUs"
     last = _last_merge(case.trace)
     return Explanation(
         name,
