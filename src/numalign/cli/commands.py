@@ -61,7 +61,7 @@ _TABLE: Final = {
             "apply": "Have the pods of manifests admitted and run.",
             "delete": "End pods and give back what they hold.",
             "get": "Show pods, CPUs, memory or devices, and who sits where.",
-            "describe": "Show all about a pod: status, where it sits and why.",
+            "describe": "Show all about a pod or the host: status, who sits where and why.",
             "logs": "Print what a container has written to its stdout and stderr.",
             "top": "Watch NUMA nodes and pods in the terminal.",
         },

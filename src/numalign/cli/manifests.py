@@ -19,7 +19,9 @@ FILES_MAX: Final = 10_000
 ENDINGS: Final = frozenset({".yaml", ".yml", ".json"})
 
 
-def read(places: list[str], *, namespace: str | None = None) -> list[Workload]:
+def read(
+    places: list[str], *, namespace: str | None = None, selector: str | None = None
+) -> list[Workload]:
     """All pods and workloads of these files and directories, - standing for stdin.
 
     What was passed over is said on stderr. A file must have something for us; in a directory, where
@@ -37,6 +39,16 @@ def read(places: list[str], *, namespace: str | None = None) -> list[Workload]:
         for note in (note for one in read for note in one.notes):
             print(f"note: {note}", file=sys.stderr)
         found += every
+    return found if selector is None else _with_labels(found, selector)
+
+
+def _with_labels(workloads: list[Workload], selector: str) -> list[Workload]:
+    from numalign.cli.client.choose.labels import selector_of
+
+    wanted = selector_of(selector)
+    found = [w for w in workloads if wanted.matches(w.labels)]
+    if not found:
+        raise ConfigError(f"-l {selector}: none of {len(workloads)} objects has these labels.")
     return found
 
 

@@ -21,6 +21,7 @@ from numalign.apps.render.text import Line, Tone, plain
 from numalign.core.errors import ConfigError
 
 WIDTH_OF_PIPES: Final = 100
+UNLIMITED: Final = 1_000_000
 _CODES: Final = {
     Tone.TITLE: "1",
     Tone.NODE: "1;36",
@@ -63,6 +64,11 @@ class Output:
     def width(self) -> int:
         """How many columns there are to fill."""
         return shutil.get_terminal_size((WIDTH_OF_PIPES, 24)).columns
+
+    @property
+    def table_width(self) -> int:
+        """How wide a table may be: what reads a pipe takes a line for a row, so none is wrapped."""
+        return self.width if sys.stdout.isatty() else UNLIMITED
 
     def lines(self, lines: Iterable[Line]) -> None:
         """Show lines, coloured where that is wanted."""
@@ -125,21 +131,24 @@ class Output:
 
 
 def output_option(*formats: str) -> Any:  # noqa: ANN401 - as typer.Option
-    """The option -o with these formats."""
+    """The option -o with these formats; one that ends in = takes a text after it."""
 
     def names() -> list[str]:
         return list(formats)
 
     def check(value: str | None) -> str | None:
-        if value is not None and value not in formats:
-            raise typer.BadParameter(f"{value!r} is none of {', '.join(formats)}")
+        known = [f for f in formats if value == f or (f[-1] == "=" and str(value).startswith(f))]
+        if value is not None and (not known or value[-1:] == "="):
+            raise typer.BadParameter(f"{value!r} is none of {shown}")
         return value
+
+    shown = ", ".join(f"{name}TEXT" if name.endswith("=") else name for name in formats)
 
     return typer.Option(
         "--output",
         "-o",
         metavar="FORMAT",
-        help=f"One of {', '.join(formats)}.",
+        help=f"One of {shown}.",
         autocompletion=names,
         callback=check,
     )

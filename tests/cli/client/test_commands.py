@@ -9,45 +9,14 @@ import time
 import pytest
 import yaml
 from tests.cli.conftest import PYTHON, environment
-from tests.web.in_memory_agent import GPU, TOKEN, InMemoryAgent, manifest, served
+from tests.web.in_memory_agent import GPU, TOKEN, manifest
 
 from numalign.cli.client.agent_rows import PODS, age_text, pod_status
-from numalign.cli.client.get import _Found, _show
+from numalign.cli.client.formats.tables import Found, Shown
 from numalign.cli.main import main
 from numalign.cli.output import Output, Settings
 from numalign.core.views.trace import as_data, as_lines, lines_of
 from numalign.wire.pods.manifests import load_all
-
-
-@pytest.fixture
-def host(tmp_path, short_path, monkeypatch):
-    with served(InMemoryAgent(tmp_path), short_path) as found:
-        monkeypatch.setenv("NUMALIGN_SOCKET", str(found.socket))
-        monkeypatch.setenv("COLUMNS", "120")
-        yield found
-
-
-@pytest.fixture
-def run(host, capsys):
-    """Runs a command line in this process; its code, stdout and stderr."""
-
-    def call(*args):
-        code = main(args)
-        shown = capsys.readouterr()
-        return code, shown.out, shown.err
-
-    return call
-
-
-@pytest.fixture
-def write(tmp_path):
-    def call(name, *values):
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("\n---\n".join(json.dumps(value) for value in values))
-        return str(path)
-
-    return call
 
 
 def rows(text):
@@ -93,7 +62,7 @@ def test_options_that_make_no_sense_are_wrong_usage(capsys, tmp_path, monkeypatc
     assert main(["delete"]) == 2
     assert main(["delete", "x", "-f", "y"]) == 2
     assert main(["apply"]) == 2
-    assert main(["describe", "node", "x"]) == 2
+    assert main(["describe", "cat", "x"]) == 2
     assert main(["apply", "-f", str(tmp_path / "missing.yaml")]) == 2
     assert main(["apply", "-f", str(tmp_path)]) == 2
     shown = capsys.readouterr().err.splitlines()
@@ -318,11 +287,12 @@ def test_watching_does_not_take_a_pods_age_for_news(capsys):
         **dict.fromkeys(["namespace", "name", "status", "cpus", "nodes"], "x"),
         **{"ready": 1, "containers": 1, "restarts": 0, "shared": False, "age": "1s"},
     }
-    seen = _show(out, "table", _Found(PODS, [record], None), None)
+    shown = Shown(out, "table")
+    shown.show(Found(PODS, [record], None))
     assert "1s" in capsys.readouterr().out
-    seen = _show(out, "table", _Found(PODS, [{**record, "age": "2s"}], None), seen)
+    shown.show(Found(PODS, [{**record, "age": "2s"}], None))
     assert capsys.readouterr().out == ""
-    _show(out, "table", _Found(PODS, [{**record, "age": "3s", "restarts": 7}], None), seen)
+    shown.show(Found(PODS, [{**record, "age": "3s", "restarts": 7}], None))
     shown = capsys.readouterr().out
     assert "7" in shown and "NAME" not in shown
 
@@ -436,7 +406,8 @@ def test_over_tcp_looking_is_free_and_changing_needs_the_token(run, host, write,
     assert run("get", "pods", "--server", host.tcp)[0] == 0
     monkeypatch.setenv("NUMALIGN_TOKEN", "wrong")
     code, _, err = run("apply", "-f", path, "--server", host.tcp)
-    assert code == 1 and "Authorization" in err
+    assert code == 1 and "Set NUMALIGN_TOKEN to what is in the file api-token" in err
+    assert err.count("\n") == 1
     monkeypatch.setenv("NUMALIGN_TOKEN", TOKEN)
     assert run("apply", "-f", path, "--server", host.tcp) == (0, "pod/web created\n", "")
 

@@ -37,6 +37,11 @@ class RefusalError(Exception):
 
     def as_error(self, where: str) -> PeerError:
         """The same as an error that ends the command."""
+        if self.status == 401:
+            return PeerError(
+                f"{where}: the agent wants its token for this. Set NUMALIGN_TOKEN to what is in "
+                "the file api-token of its state directory, or use --socket on its host."
+            )
         return PeerError(f"{where}: {self.error} ({self.reason})")
 
 
@@ -108,18 +113,6 @@ class AgentClient:
                 if len(data) > bytes_max:
                     raise PeerError(f"{self.where}: found more than {bytes_max} bytes at {path}.")
         return data
-
-    def pod_named(self, name: str, namespace: str | None) -> Any:  # noqa: ANN401 - JSON
-        """The one pod of this name; PeerError if there is none, or several and no namespace."""
-        query = {"name": name} if namespace is None else {"name": name, "namespace": namespace}
-        found = self.get("/pods", **query)["items"]
-        if len(found) == 1:
-            return found[0]
-        shown = name if namespace is None else f"{namespace}/{name}"
-        if not found:
-            raise PeerError(f"found no pod {shown}. See 'numalign get pods'.")
-        spaces = ", ".join(sorted(pod["metadata"]["namespace"] for pod in found))
-        raise PeerError(f"found pods {name} in the namespaces {spaces}: say which with -n.")
 
     def _unreachable(self, exc: Exception) -> PeerError:
         import httpx

@@ -15,12 +15,9 @@ from numalign.core.errors import ConfigError
 if TYPE_CHECKING:
     from numalign.adapters.local.agent_client import AgentClient
 
+CHANGE_FORMATS: Final = ("lines", "name", "json", "yaml")  # of commands that change pods
 SOCKET_VARIABLE: Final = "NUMALIGN_SOCKET"
 TOKEN_VARIABLE: Final = "NUMALIGN_TOKEN"  # noqa: S105 - the name of a variable
-
-NamespaceOption = Annotated[
-    str | None, optional("--namespace", "-n", metavar="NAME", help="The namespace of the pod.")
-]
 
 
 @dataclass(frozen=True, slots=True)

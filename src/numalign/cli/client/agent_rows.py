@@ -5,29 +5,17 @@ The same records are printed by -o json and -o yaml.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from numalign.cli.client.targets import owner_text
+from numalign.cli.client.choose.targets import owner_text
+from numalign.cli.client.formats.tables import Column, Record
 from numalign.core.values.sets import format_list, mask_of, parse_list
 from numalign.core.values.sizes import human
 
-Record = Mapping[str, Any]
 ALIGNED: Final = {None: "-", True: "yes", False: "no"}
 AGES: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column: its head, and the text for a record."""
-
-    head: str
-    text: Callable[[Record], str]
-    wide: bool = False  # only with -o wide
-    flexible: bool = False  # may be wrapped
-    right: bool = False
 
 
 def age_text(start: str | None, now: float) -> str:
@@ -51,8 +39,7 @@ def pod_records(pods: Iterable[Record], now: float) -> list[dict[str, Any]]:
 
 def _pod_record(pod: Record, now: float) -> dict[str, Any]:
     status, placed = pod["status"], list(pod["numalign"]["containers"].values())
-    containers = status.get("containerStatuses", [])
-    every = [*status.get("initContainerStatuses", []), *containers]
+    counting = _counting(pod)
     own = [c for c in placed if c["exclusive"]]
     devices: dict[str, list[str]] = {}
     for container in placed:
@@ -63,10 +50,10 @@ def _pod_record(pod: Record, now: float) -> dict[str, Any]:
         "namespace": pod["metadata"]["namespace"],
         "name": pod["metadata"]["name"],
         "uid": pod["metadata"]["uid"],
-        "ready": sum(1 for c in containers if c["ready"]),
-        "containers": len(pod["spec"]["containers"]),
+        "ready": sum(1 for c in counting if c["ready"]),
+        "containers": len(pod["spec"]["containers"]) + len(_sidecars(pod)),
         "status": pod_status(pod),
-        "restarts": sum(c["restartCount"] for c in every),
+        "restarts": sum(c["restartCount"] for c in _restarting(pod, counting)),
         "age": age_text(pod["metadata"].get("creationTimestamp"), now),
         "cpus": _joined(c["cpus"] for c in own),
         "shared": any(c["cpus"] and not c["exclusive"] for c in placed),
@@ -86,6 +73,27 @@ def _all_aligned(placed: Iterable[Record]) -> bool | None:
     """Whether every container that has something of its own has it on one node; None: none has."""
     found = [c["aligned"] for c in placed if c["aligned"] is not None]
     return all(found) if found else None
+
+
+def _sidecars(pod: Record) -> set[str]:
+    """The init containers that run beside the others, by name."""
+    inits = pod["spec"].get("initContainers") or ()
+    return {c["name"] for c in inits if c.get("restartPolicy") == "Always"}
+
+
+def _counting(pod: Record) -> list[Record]:
+    """The statuses of the containers that READY counts: of the pod, and its sidecars."""
+    status, beside = pod["status"], _sidecars(pod)
+    inits = [c for c in status.get("initContainerStatuses", []) if c["name"] in beside]
+    return [*inits, *status.get("containerStatuses", [])]
+
+
+def _restarting(pod: Record, counting: list[Record]) -> list[Record]:
+    """The statuses whose restarts count: those of init containers only while they are at it."""
+    inits = pod["status"].get("initContainerStatuses", [])
+    beside = _sidecars(pod)
+    is_done = all(c["ready"] for c in inits if c["name"] not in beside)
+    return counting if is_done else inits
 
 
 def _joined(lists: Iterable[str]) -> str:

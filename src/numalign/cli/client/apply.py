@@ -3,16 +3,15 @@
 # ruff: noqa: PLC0415 - a command loads what it needs when it runs
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from numalign.cli.app import examples, new_app
-from numalign.cli.client.agent_options import AgentOptions
+from numalign.cli.client.agent_options import CHANGE_FORMATS, AgentOptions
+from numalign.cli.client.choose.options import SelectorOption
 from numalign.cli.options import optional, unfold
 from numalign.cli.output import Output, output_option
-
-FORMATS: Final = ("lines", "json", "yaml")
 
 app = new_app()
 
@@ -41,7 +40,8 @@ def apply(
         str | None,
         optional("--namespace", "-n", metavar="NAME", help="For what says no namespace itself."),
     ] = None,
-    output: Annotated[str, output_option(*FORMATS)] = "lines",
+    selector: SelectorOption = None,
+    output: Annotated[str, output_option(*CHANGE_FORMATS)] = "lines",
     place: AgentOptions,
 ) -> None:
     """Have the pods of manifests admitted and run.
@@ -54,6 +54,6 @@ def apply(
     from numalign.cli import manifests
     from numalign.cli.client.pod_changes import applied, show
 
-    workloads = manifests.read(files, namespace=namespace)
+    workloads = manifests.read(files, namespace=namespace, selector=selector)
     with place.connected() as agent:
         show(Output.of(ctx), output, applied(agent, workloads))

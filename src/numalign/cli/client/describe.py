@@ -4,34 +4,34 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from numalign.cli.app import examples, new_app
-from numalign.cli.client.agent_options import AgentOptions, NamespaceOption
+from numalign.cli.client.agent_options import AgentOptions
+from numalign.cli.client.choose.options import ChoiceOptions
 from numalign.cli.options import unfold
 from numalign.cli.output import Output, output_option
+from numalign.core.errors import ConfigError, PeerError
+
+if TYPE_CHECKING:
+    from numalign.adapters.local.agent_client import AgentClient
+    from numalign.cli.client.choose.targets import Target
 
 FORMATS: Final = ("text", "json", "yaml")
-KINDS: Final = ("pod",)
+NODES: Final = frozenset({"node", "nodes", "no", "host"})
 Fields = Iterator[tuple[int, str, str]]  # indent, name, value
 
 app = new_app()
 
 
-def _kind(value: str) -> str:
-    known = {"pods": "pod", "po": "pod"}.get(value, value)
-    if known not in KINDS:
-        raise typer.BadParameter(f"{value!r} is none of {', '.join(KINDS)}")
-    return known
-
-
 @app.command(
     epilog=examples(
         "numalign describe pod web",
-        "numalign describe pod web -n shop",
+        "numalign describe deploy/web -n shop",
+        "numalign describe node",
         "numalign describe pod web -o json | jq .decisions",
     )
 )
@@ -39,32 +39,91 @@ def _kind(value: str) -> str:
 def describe(
     *,
     ctx: typer.Context,
-    kind: Annotated[str, typer.Argument(metavar="KIND", callback=_kind, help="Always pod.")],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The pod.")],
-    namespace: NamespaceOption = None,
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TYPE [NAME]...",
+            help="pod NAME, pod/NAME, deploy/NAME for the pods of a workload, pods for all, or "
+            "node for the host.",
+        ),
+    ],
+    choice: ChoiceOptions,
     output: Annotated[str, output_option(*FORMATS)] = "text",
     place: AgentOptions,
 ) -> None:
-    """Show all about a pod: status, where it sits and why.
+    """Show all about a pod or the host: status, who sits where and why.
 
     The decision shows what each provider answered: sets of NUMA nodes with + if preferred.
     """
-    del kind
     out = Output.of(ctx)
+    is_node = words[0].partition("/")[0].lower() in NODES
+    targets = [] if is_node else _targets(words)
     with place.connected() as agent:
-        pod = agent.pod_named(name, namespace)
-        decisions = agent.get("/decisions", uid=pod["metadata"]["uid"])["items"]
+        if is_node:
+            _describe_node(out, output, agent, [*words[0].split("/")[1:], *words[1:]])
+            return
+        pods = _chosen(agent, targets, choice)
+        uids = [pod["metadata"]["uid"] for pod in pods]
+        known = [agent.get("/decisions", uid=uid)["items"] for uid in uids]
+    found = [{"pod": pod, "decisions": d} for pod, d in zip(pods, known, strict=True)]
     if output != "text":
-        out.data(output, {"pod": pod, "decisions": decisions})
-    else:
+        out.data(output, found[0] if _is_one(targets) else found)
+        return
+    for number, (pod, decisions) in enumerate(zip(pods, known, strict=True)):
+        out.text("\n\n" if number else "")
         out.lines([*_lines(pod, decisions), *_explained(decisions, out.width)])
 
 
+def _describe_node(out: Output, output: str, agent: AgentClient, names: list[str]) -> None:
+    from numalign.cli.client.describe_node import fields_of
+
+    node, pods = agent.get("/node"), agent.get("/pods")["items"]
+    if names not in ([], [node["machine"]["name"]]):
+        found, known = " ".join(names), node["machine"]["name"]
+        raise PeerError(f"found no node {found}: this agent's host is {known}.")
+    if output != "text":
+        out.data(output, node)
+    else:
+        out.lines(as_lines(fields_of(node, pods)))
+
+
+def _targets(words: Sequence[str]) -> list[Target]:
+    from numalign.cli.client.choose.targets import KINDS, TYPES, targets_of
+
+    if words[0].partition("/")[0].lower() not in KINDS:
+        raise ConfigError(f"found {words[0]!r}, expected one of {TYPES} or node, such as pod/web.")
+    return targets_of(words)
+
+
+def _chosen(
+    agent: AgentClient, targets: Sequence[Target], choice: ChoiceOptions
+) -> list[dict[str, Any]]:
+    from numalign.cli.client.choose.options import the_only
+    from numalign.cli.client.choose.targets import missing
+
+    found = choice.pods(agent, targets)
+    if _is_one(targets):
+        return [the_only(found, targets[0])]
+    lost = [target.title for target in missing(found, targets)]
+    if lost or not found:
+        what = ", ".join(lost) or "such pod"
+        raise PeerError(f"found no {what}. See 'numalign get pods -A -o wide'.")
+    return found
+
+
+def _is_one(targets: Sequence[Target]) -> bool:
+    return len(targets) == 1 and targets[0].is_one_pod
+
+
 def _lines(pod: Mapping[str, Any], decisions: list[Mapping[str, Any]]) -> Any:  # noqa: ANN401
+    return as_lines([*_pod(pod), *_containers(pod), *_decisions(decisions)])
+
+
+def as_lines(fields: Iterable[tuple[int, str, str]]) -> Any:  # noqa: ANN401
+    """Fields one below the other, their values in a column."""
     from numalign.apps.render.text import Span, Tone
     from numalign.cli.main import one_line
 
-    fields = [*_pod(pod), *_containers(pod), *_decisions(decisions)]
     for indent, name, value in fields:
         label = f"{'  ' * indent}{name}:" if name else "  " * indent
         text = one_line(value)
@@ -89,7 +148,7 @@ def _explained(decisions: list[Mapping[str, Any]], width: int) -> Any:  # noqa: 
 
 def _pod(pod: Mapping[str, Any]) -> Fields:
     from numalign.cli.client.agent_rows import age_text, pod_status
-    from numalign.cli.client.targets import owner_text
+    from numalign.cli.client.choose.targets import owner_text
 
     metadata, status, placed = pod["metadata"], pod["status"], pod["numalign"]
     created = metadata["creationTimestamp"]

@@ -10,38 +10,39 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from numalign.cli.app import examples, new_app
-from numalign.cli.client.agent_options import AgentOptions, NamespaceOption
+from numalign.cli.client.agent_options import AgentOptions
+from numalign.cli.client.choose.options import ChoiceOptions
 from numalign.cli.options import unfold
 from numalign.cli.output import Output, output_option
-from numalign.core.errors import PeerError
+from numalign.core.errors import ConfigError, PeerError
 
 if TYPE_CHECKING:
     from numalign.adapters.local.agent_client import AgentClient
-    from numalign.cli.client.agent_rows import Column
+    from numalign.cli.client.choose.targets import Target
+    from numalign.cli.client.formats.tables import Column, Found
 
-FORMATS: Final = ("table", "wide", "json", "yaml")
-KINDS: Final = ("pods", "cpus", "memory", "devices")
+FORMATS: Final = ("table", "wide", "name", "json", "yaml", "jsonpath=", "custom-columns=")
+ROWS: Final = {
+    "cpu": "cpus",
+    "cpus": "cpus",
+    "memory": "memory",
+    "device": "devices",
+    "devices": "devices",
+}
 SETTLE_SECONDS: Final = 0.2  # what follows from one event is shown together
 
 app = new_app()
 
 
 def _kinds() -> list[str]:
-    return list(KINDS)
-
-
-def _kind(value: str) -> str:
-    known = {"pod": "pods", "po": "pods", "cpu": "cpus", "device": "devices"}.get(value, value)
-    if known not in KINDS:
-        raise typer.BadParameter(f"{value!r} is none of {', '.join(KINDS)}")
-    return known
+    return ["pods", *dict.fromkeys(ROWS.values()), "deploy", "sts", "ds", "rs", "job", "cj"]
 
 
 @app.command(
     epilog=examples(
-        "numalign get pods",
-        "numalign get cpus -o wide",
-        "numalign get pods --watch",
+        "numalign get pod/web deploy/api -o wide",
+        "numalign get pods -n shop -l app=web --watch",
+        "numalign get pods -o jsonpath='{.items[*].metadata.name}'",
         "numalign get memory -o json | jq '.[].freeBytes'",
     )
 )
@@ -49,20 +50,20 @@ def _kind(value: str) -> str:
 def get(
     *,
     ctx: typer.Context,
-    kind: Annotated[
-        str,
+    words: Annotated[
+        list[str],
         typer.Argument(
-            metavar="KIND",
-            callback=_kind,
+            metavar="TYPE [NAME]...",
             autocompletion=_kinds,
-            help=f"One of {', '.join(KINDS)}.",
+            help="pods, cpus, memory or devices, with the names of pods; or TYPE/NAME. A workload, "
+            "such as deploy/web, stands for its pods.",
         ),
     ],
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", show_default=False, help="Only this pod.")
-    ] = None,
-    namespace: NamespaceOption = None,
+    choice: ChoiceOptions,
     output: Annotated[str, output_option(*FORMATS)] = "table",
+    no_headers: Annotated[
+        bool, typer.Option("--no-headers", help="Leave the head of a table out.")
+    ] = False,
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Go on and show what changes.")
     ] = False,
@@ -71,16 +72,35 @@ def get(
     """Show pods, CPUs, memory or devices, and who sits where.
 
     Without a namespace the pods of all namespaces are shown. json and yaml hold a v1.PodList for
-    pods and one record per row for the others.
+    pods, a v1.Pod for the one that is named, and one record per row for the others. Of JSONPath
+    there are members, indexes, slices, [*] and {range}; no filters, unions or recursive descent.
+    Into a pipe, tables are never wrapped.
     """
-    out = Output.of(ctx)
+    from numalign.cli.client.formats.tables import Shown
+
+    kind, targets = _asked(words)
+    shown = Shown(Output.of(ctx), output, has_head=not no_headers)
     with place.connected() as agent:
-        first = _found(agent, kind, name, namespace)
-        if name is not None and not first.records and not watch:
-            raise PeerError(f"found no {kind} of a pod {name}. See 'numalign get pods'.")
-        seen = _show(out, output, first, None)
+        lost = shown.show(_found(agent, kind, targets, choice))
+        if lost and not watch:
+            raise PeerError(f"found no {', '.join(lost)}. See 'numalign get pods -A'.")
         for _ in _changes(agent) if watch else ():
-            seen = _show(out, output, _found(agent, kind, name, namespace), seen)
+            shown.show(_found(agent, kind, targets, choice))
+
+
+def _asked(words: Sequence[str]) -> tuple[str, list[Target]]:
+    """What kind of rows, and of which pods."""
+    from numalign.cli.client.choose.targets import KINDS, TYPES, Target, targets_of
+
+    first, _, name = words[0].partition("/")
+    if first.lower() in ROWS:
+        names = [name, *words[1:]] if name else words[1:]
+        return ROWS[first.lower()], [Target(name=one) for one in names]
+    if first.lower() not in KINDS:
+        raise ConfigError(
+            f"found {first!r}, expected one of {', '.join(dict.fromkeys(ROWS.values()))}, {TYPES}."
+        )
+    return "pods", targets_of(words)
 
 
 def _changes(agent: AgentClient) -> Iterator[None]:
@@ -96,79 +116,54 @@ def _changes(agent: AgentClient) -> Iterator[None]:
     raise PeerError(f"{agent.where}: the agent has ended the stream of events.", retry=True)
 
 
-class _Found:
-    """What there is now: the columns, one record per row, and the value for json and yaml."""
-
-    def __init__(
-        self, columns: Sequence[Column], records: Sequence[Mapping[str, Any]], value: object
-    ) -> None:
-        self.columns, self.records, self.value = columns, records, value
-
-
-def _found(agent: AgentClient, kind: str, name: str | None, namespace: str | None) -> _Found:
+def _found(
+    agent: AgentClient, kind: str, targets: Sequence[Target], choice: ChoiceOptions
+) -> Found:
     from numalign.cli.client import agent_rows as rows
+    from numalign.cli.client.choose.targets import missing
+    from numalign.cli.client.formats.tables import Found
 
+    pods = choice.pods(agent, targets) if kind == "pods" or targets or choice.is_narrow else None
+    lost = [target.title for target in missing(pods or [], targets)]
     if kind == "pods":
-        query = {"name": name, "namespace": namespace}
-        pods = agent.get("/pods", **{key: text for key, text in query.items() if text is not None})
-        return _Found(rows.PODS, rows.pod_records(pods["items"], time.time()), pods)
+        return _pods(rows.pod_records(pods or [], time.time()), pods or [], targets, lost)
     node = agent.get("/node")
-    columns, records = {
+    tables: dict[str, tuple[Sequence[Column], Any]] = {
         "cpus": (rows.CPUS, rows.cpu_records),
         "memory": (rows.MEMORY, rows.memory_records),
         "devices": (rows.DEVICES, rows.device_records),
-    }[kind]
-    found = [r for r in records(node) if _is_about(r, name, namespace)]
-    return _Found(columns, found, found)
+    }
+    columns, records = tables[kind]
+    keys = None if pods is None else {_key(pod) for pod in pods}
+    found = [r for r in records(node) if keys is None or _holders(r) & keys]
+    return Found(columns, found, found, {"items": found}, [], tuple(lost))
 
 
-def _is_about(record: Mapping[str, Any], name: str | None, namespace: str | None) -> bool:
-    if name is None and namespace is None:
-        return True
+def _pods(
+    records: list[dict[str, Any]],
+    pods: list[dict[str, Any]],
+    targets: Sequence[Target],
+    lost: list[str],
+) -> Found:
+    from numalign.cli.client.agent_rows import PODS
+    from numalign.cli.client.formats.tables import Found
+
+    value: dict[str, Any] = {"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": pods}
+    # As kubectl does: who names one object gets it, and not a list with it.
+    is_one = len(targets) == 1 and len(pods) == 1 and targets[0].is_one_pod
+    if is_one:
+        value = pods[0]
+    names = [f"pod/{pod['metadata']['name']}" for pod in pods]
+    return Found(PODS, records, value, value, names, tuple(lost))
+
+
+def _key(pod: Mapping[str, Any]) -> tuple[str, str]:
+    return pod["metadata"]["namespace"], pod["metadata"]["name"]
+
+
+def _holders(record: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """The pods that a row is about."""
     if "holder" in record:
-        who = [f"{h['namespace']}/{h['pod']}/" for h in [record["holder"]] if h]
-    else:
-        who = [c if isinstance(c, str) else c["container"] for c in record["containers"]]
-    parts = [text.split("/") for text in who]
-    return any(
-        (namespace is None or part[0] == namespace) and (name is None or part[1] == name)
-        for part in parts
-    )
-
-
-def _show(out: Output, output: str, found: _Found, seen: Any) -> Any:  # noqa: ANN401 - what was shown
-    """Prints what is new since ``seen``; None: everything."""
-    if output in {"json", "yaml"}:
-        if found.value != seen:
-            out.data(output, found.value, again=seen is not None)
-        return found.value
-    columns = [c for c in found.columns if output == "wide" or not c.wide]
-    rows = [tuple(column.text(record) for column in columns) for record in found.records]
-    # A pod's age alone is no news.
-    ages = [number for number, column in enumerate(columns) if column.head == "AGE"]
-    keys = {tuple(t for n, t in enumerate(row) if n not in ages): row for row in rows}
-    fresh = rows if seen is None else [row for key, row in keys.items() if key not in seen]
-    if seen is None and not fresh:
-        out.debug("found none")
-    _table(out, columns, fresh, head=seen is None)
-    return keys.keys()
-
-
-def _table(
-    out: Output, shown: Sequence[Column], rows: Sequence[Sequence[str]], *, head: bool
-) -> None:
-    from numalign.apps.render.columns import columns
-    from numalign.cli.main import one_line
-
-    safe = [[one_line(text) for text in row] for row in rows]
-    if not safe and not head:
-        return
-    lines = columns(
-        [column.head for column in shown],
-        safe,
-        width=out.width,
-        flexible=[n for n, column in enumerate(shown) if column.flexible],
-        right=[n for n, column in enumerate(shown) if column.right],
-        prose=[n for n, column in enumerate(shown) if column.flexible],
-    )
-    out.lines(lines if head else lines[1:])
+        return {(h["namespace"], h["pod"]) for h in [record["holder"]] if h}
+    who = [c if isinstance(c, str) else c["container"] for c in record["containers"]]
+    return {(namespace, pod) for namespace, pod, _ in (text.split("/") for text in who)}

@@ -41,7 +41,11 @@ class Change:
     def line(self) -> str:
         """One line for people."""
         why = f": {self.reason}: {self.message}" if self.reason else ""
-        return f"{self.kind}/{self.name} {self.result}{why}"
+        return f"{self.title} {self.result}{why}"
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind}/{self.name}" if self.name else f"{self.kind}s"
 
 
 def applied(agent: AgentClient, workloads: Iterable[Workload]) -> Iterator[Change]:
@@ -118,9 +122,11 @@ def show(out: Output, output: str, changes: Iterable[Change]) -> None:
     done = []
     for change in changes:
         done.append(change)
-        if output == "lines":
+        if output == "lines" or (output == "name" and not change.is_ok):
             out.text(one_line(change.line) + "\n")
-    if output != "lines":
+        elif output == "name":
+            out.text(one_line(change.title) + "\n")
+    if output in {"json", "yaml"}:
         out.data(output, [asdict(change) for change in done])
     if not all(change.is_ok for change in done):
         raise typer.Exit(FAILED)

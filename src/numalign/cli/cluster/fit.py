@@ -80,5 +80,7 @@ def fit(
                 for record in one["hosts"]
             ]
             out.lines([line(title, Tone.TITLE)])
-            out.lines(columns(HEAD, rows, width=out.width, flexible=(3,), right=(2,), prose=(3,)))
+            out.lines(
+                columns(HEAD, rows, width=out.table_width, flexible=(3,), right=(2,), prose=(3,))
+            )
     return OK if all(any(r["fits"] for r in one["hosts"]) for one in found) else FAILED

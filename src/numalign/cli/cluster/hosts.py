@@ -59,7 +59,7 @@ def hosts(
         from numalign.apps.render.columns import columns
 
         rows = [row for record in records for row in _rows(record)]
-        out.lines(columns(HEAD, rows, width=out.width, flexible=(6,), right=(3,), prose=(6,)))
+        out.lines(columns(HEAD, rows, width=out.table_width, flexible=(6,), right=(3,), prose=(6,)))
 
 
 def _rows(record: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:

@@ -56,7 +56,7 @@ def pods(
         from numalign.apps.render.columns import columns
 
         rows = [_row(record) for record in records]
-        out.lines(columns(HEAD, rows, width=out.width, flexible=(1, 6, 7), prose=(6, 7)))
+        out.lines(columns(HEAD, rows, width=out.table_width, flexible=(1, 6, 7), prose=(6, 7)))
 
 
 def _row(record: dict[str, Any]) -> tuple[str, ...]:

@@ -75,6 +75,6 @@ def _table(out: Output, facts: list[dict[str, Any]]) -> None:
         for one in facts
     ]
     numbers = (1, 2, 3, 4, 5)
-    out.lines(columns(_HEAD, rows, width=out.width, flexible=(6,), right=numbers, prose=(6,)))
+    out.lines(columns(_HEAD, rows, width=out.table_width, flexible=(6,), right=numbers, prose=(6,)))
     hint = "Use one by its name: numalign topology --machine epyc-2s-nps4"
     out.lines([line(""), line(hint, Tone.DIM)])

@@ -58,8 +58,10 @@ class Workload:
         return self.kind in {POD, BARE}
 
     @property
-    def title(self) -> str:
-        return f"{self.kind.lower()} {self.namespace}/{self.name}"
+    def labels(self) -> dict[str, str]:
+        """Its own labels, not those of its pods."""
+        found = _at(self.document, ("metadata", "labels"))
+        return {k: str(v) for k, v in found.items()} if isinstance(found, Mapping) else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,11 @@ A workload (deploy/web) stands for the pods that it owns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from numalign.core.errors import ConfigError, PeerError
-
-if TYPE_CHECKING:
-    from numalign.adapters.local.agent_client import AgentClient
+from numalign.core.errors import ConfigError
 
 POD: Final = "Pod"
 _SHORT: Final = {
@@ -32,6 +29,7 @@ KINDS: Final = {
     for word in (short, kind.lower(), f"{kind.lower()}s")
     if word
 }
+TYPES: Final = ", ".join(short or kind.lower() for kind, short in _SHORT.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +42,10 @@ class Target:
     @property
     def title(self) -> str:
         return f"{self.kind.lower()}/{self.name}" if self.name else f"{self.kind.lower()}s"
+
+    @property
+    def is_one_pod(self) -> bool:
+        return self.kind == POD and self.name is not None
 
     def is_met_by(self, pod: Mapping[str, Any]) -> bool:
         if self.kind == POD:
@@ -58,51 +60,27 @@ def owner_text(pod: Mapping[str, Any]) -> str:
     return next((f"{o['kind']}/{o['name']}" for o in owners if o.get("controller")), "")
 
 
-def targets_of(words: Sequence[str], kinds: Mapping[str, str] = KINDS) -> list[Target]:
+def targets_of(words: Sequence[str]) -> list[Target]:
     """What words mean: TYPE [NAME...], TYPE/NAME..., or bare names of pods."""
-    if not words:
-        return []
     if any("/" in word for word in words):
-        return [_slashed(word, words, kinds) for word in words]
-    first = kinds.get(words[0].lower())
+        return [_slashed(word, words) for word in words]
+    first = KINDS.get(words[0].lower()) if words else None
     if first is None:
         return [Target(POD, word) for word in words]
     return [Target(first, word) for word in words[1:]] or [Target(first)]
 
 
-def _slashed(word: str, words: Sequence[str], kinds: Mapping[str, str]) -> Target:
+def _slashed(word: str, words: Sequence[str]) -> Target:
     kind, slash, name = word.partition("/")
     if not slash:
         raise ConfigError(f"found {' '.join(words)!r}, expected TYPE/NAME for each, or TYPE NAME.")
-    if kind.lower() not in kinds:
-        known = ", ".join(dict.fromkeys(k.lower() for k in kinds.values()))
-        raise ConfigError(f"{word}: found the type {kind!r}, expected one of {known}.")
+    if kind.lower() not in KINDS:
+        raise ConfigError(f"{word}: found the type {kind!r}, expected one of {TYPES}.")
     if not name or "/" in name:
         raise ConfigError(f"{word}: found no name, expected TYPE/NAME such as pod/web.")
-    return Target(kinds[kind.lower()], name)
+    return Target(KINDS[kind.lower()], name)
 
 
-def pods_of(agent: AgentClient, namespace: str | None) -> list[dict[str, Any]]:
-    """The agent's pods, of one namespace or of all."""
-    query = {} if namespace is None else {"namespace": namespace}
-    found: list[dict[str, Any]] = agent.get("/pods", **query)["items"]
-    return found
-
-
-def chosen(pods: Iterable[Mapping[str, Any]], targets: Sequence[Target]) -> list[Any]:
-    """The pods that one of the targets means; all if there is no target."""
-    return [pod for pod in pods if not targets or any(t.is_met_by(pod) for t in targets)]
-
-
-def the_one(agent: AgentClient, words: Sequence[str], namespace: str | None) -> Any:  # noqa: ANN401
-    """The one pod that words mean; PeerError if there is none, or several."""
-    targets = targets_of(words)
-    if len(targets) != 1 or targets[0].name is None:
-        raise ConfigError(f"found {' '.join(words)!r}, expected one pod, such as pod/web.")
-    [target] = targets
-    if target.kind == POD:
-        return agent.pod_named(str(target.name), namespace)
-    found = chosen(pods_of(agent, namespace), targets)
-    if not found:
-        raise PeerError(f"found no pod of {target.title}. See 'numalign get pods -o wide'.")
-    return found[0]
+def missing(pods: Sequence[Mapping[str, Any]], targets: Sequence[Target]) -> list[Target]:
+    """The named targets that no pod meets."""
+    return [t for t in targets if t.name is not None and not any(map(t.is_met_by, pods))]
