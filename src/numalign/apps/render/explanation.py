@@ -45,8 +45,8 @@ def _short(answer: View, width: int) -> list[Line]:
         lines.append(line("Nothing that was tried would let it in.", Tone.TITLE))
     for resource in answer.get("unoffered") or ():
         text = (
-            f"Start the device plugin of {resource}. For a what-if, declare the devices: "
-            f"--device {resource}=COUNT@NODE"
+            f"No device plugin has registered {resource}: start it, or declare the devices for a "
+            f"what-if with --device {resource}=COUNT@NODE"
         )
         lines += wrap((Span(text),), width, prose=True)
     more = len(rest) - len(first)

@@ -80,11 +80,12 @@ def _show(out: Output, output: str, answers: list[Outcome]) -> None:
                 right=placements.NUMBERS,
             )
         )
-    for text in placements.refusal_lines(answers):
-        out.lines([line(text, Tone.WARNING)])
+    out.lines([line(text, Tone.WARNING) for text in placements.refusal_lines(answers)])
     refused = [answer for answer in answers if not answer.is_admitted]
     if refused:
         for name in unoffered(refused[0].before, [answer.pod for answer in refused]):
             out.lines([line(unoffered_text(name), Tone.WARNING)])
     if len(rows) > 1 or (rows and refused):
         out.lines([line(placements.totals_text(answers), Tone.DIM)])
+    if refused:
+        out.lines([line("'numalign explain' with the same options says why and what would help.")])

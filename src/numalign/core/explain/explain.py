@@ -211,11 +211,7 @@ def _last_merge(trace: Trace) -> MergeStep | None:
 
 def _out_of(case: Case, verdict: OutOf) -> Explanation:
     name = pod_name(case.pod)
-    unoffered = tuple(
-        short.resource
-        for short in verdict.shortages
-        if "/" in short.resource and short.resource not in case.before.devices.resources
-    )
+    unoffered = _unoffered(case)
     texts = [
         unoffered_text(short) if short.resource in unoffered else shortage_text(short)
         for short in verdict.shortages
@@ -230,9 +226,16 @@ def _out_of(case: Case, verdict: OutOf) -> Explanation:
         how=How.ALONE if len(resources) == 1 else How.TOGETHER,
         unoffered=unoffered,
         facts=()
-        if unoffered
+        if set(resources) <= set(unoffered)
         else ("The managers had agreed: only the sum of all requests is too high.",),
     )
+
+
+def _unoffered(case: Case) -> tuple[str, ...]:
+    """What the pod asks for that no device plugin has registered on this host."""
+    asked_for = dict.fromkeys(name for c in case.pod.in_order for name in (*c.requests, *c.limits))
+    known = {*case.before.devices.resources, *case.totals}
+    return tuple(name for name in asked_for if "/" in name and name not in known)
 
 
 def _rejected(case: Case, verdict: Rejected, preferred: Preferred) -> Explanation:
@@ -265,6 +268,7 @@ def _rejected(case: Case, verdict: Rejected, preferred: Preferred) -> Explanatio
         resources=resources,
         how=How.UNPROVEN if cause is None else cause.how,
         conflict=conflict,
+        unoffered=_unoffered(case),
         demands=tuple(wanted[r] for r in resources if r in wanted),
         facts=facts,
         table=None if last is None else table(last, case.host.all_nodes),

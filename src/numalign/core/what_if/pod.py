@@ -112,6 +112,8 @@ def _first_step(search: Search, case: Case, found: Explanation) -> list[Edit]:
     """The least edit after which the pod is not refused for the same any more."""
     order = [found.container, *(c.name for c in reversed(case.pod.in_order)), None]
     for resource in found.resources:
+        if resource in found.unoffered:
+            return []  # a pod that does without it is another pod
         holders = sorted(holders_of(case.pod, resource), key=order.index)
         for container in holders:
             before = amount_of(case.pod, container, resource)
