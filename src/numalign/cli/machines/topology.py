@@ -26,11 +26,9 @@ app = new_app()
 
 @app.command(
     epilog=examples(
-        "numalign topology",
         "numalign topology --machine epyc-2s-nps4 -o table",
         "numalign topology --output-file machine.png",
         "numalign topology -m /mnt/capture.tar.xz -o json | jq .nodes",
-        "numalign topology --pods",
         "numalign topology --pods -o lstopo-misc > pods.txt && lstopo --misc-from pods.txt",
     )
 )
