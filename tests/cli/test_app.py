@@ -120,7 +120,10 @@ def test_no_arguments_give_help_and_the_code_of_wrong_usage(capsys):
             "error: No such command 'topolgy'. Did you mean 'topology', 'top'? See 'numalign",
         ),
         (["topology", "--fulll"], "See 'numalign topology --help'."),
-        (["topology", "-o", "xml"], "'xml' is none of tree, table, json, yaml, svg, png, html."),
+        (
+            ["topology", "-o", "xml"],
+            "'xml' is none of tree, table, json, yaml, svg, png, html, lstopo-misc.",
+        ),
         (["machines", "-o", "svg"], "'svg' is none of table, json, yaml."),
         (["topology", "--machine"], "error: Option '--machine' requires an argument."),
         (["topology", "surplus"], "error: Got unexpected extra argument"),
@@ -307,7 +310,10 @@ def complete(numalign, line: str) -> list[str]:
     ("line", "words"),
     [
         ("numalign ", [entry.name for entry in ENTRIES]),
-        ("numalign topology -o ", ["tree", "table", "json", "yaml", "svg", "png", "html"]),
+        (
+            "numalign topology -o ",
+            ["tree", "table", "json", "yaml", "svg", "png", "html", "lstopo-misc"],
+        ),
         ("numalign topology --machine xeon-2", ["xeon-2s", "xeon-2s-snc2", "xeon-2s-cxl"]),
         ("numalign topology --fu", ["--full"]),
         ("numalign completion z", ["zsh"]),

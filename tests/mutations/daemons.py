@@ -152,4 +152,18 @@ MUTATIONS = [
         ":",
         "tests/simulation/test_scheduler.py",
     ),
+    (
+        "state check takes nothing for running",
+        "src/numalign/apps/agent/starting/check.py",
+        "        runs = await _runs(asked, runtime)",
+        "        runs = takeover.Runs()",
+        "tests/apps/agent/starting/test_check.py",
+    ),
+    (
+        "a drop-in leaves options in place that are not recommended",
+        "src/numalign/wire/kubelet/edit.py",
+        "{**dict.fromkeys(sorted(old[name])), **new[name]}",
+        "new[name]",
+        "tests/wire/kubelet/test_edit.py",
+    ),
 ]

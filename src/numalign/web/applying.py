@@ -48,7 +48,9 @@ async def _apply(agent: AgentPort, workload: Workload) -> list[Change]:
 
 
 def _gone(pod: AgentPod) -> Change:
-    return Change(pod.pod.namespace, pod.pod.name, pod.pod.uid, "deleted", owner=_owner(pod.record))
+    return Change(
+        pod.pod.namespace, pod.pod.name, pod.pod.uid, "deleted", owner=pod.record.metadata.owner
+    )
 
 
 def _done(workload: Workload, record: PodRecord, answer: Answer) -> Change:
@@ -59,10 +61,5 @@ def _done(workload: Workload, record: PodRecord, answer: Answer) -> Change:
         (answer.result or "created") if answer.accepted else "refused",
         answer.reason,
         answer.message,
-        _owner(record),
+        record.metadata.owner,
     )
-
-
-def _owner(record: PodRecord) -> str:
-    found = record.metadata.controller
-    return f"{found.kind}/{found.name}" if found else ""

@@ -312,3 +312,22 @@ def test_advice_for_an_older_host_has_no_options_that_it_does_not_know(manifest,
 
     assert "distribute-cpus-across-numa" in options()
     assert options("--kubernetes", "1.30") == {"full-pcpus-only"}
+
+
+def test_pods_of_a_bundle_are_shown_beside_the_machine_and_for_lstopo(bundle, numalign):
+    shown = numalign("topology", "-m", str(bundle), "--pods").stdout
+    lines = [line.split() for line in shown.splitlines()]
+    head = lines.index(["NODE", "CPUS", "POD"])
+    misc = numalign("topology", "-m", str(bundle), "--pods", "-o", "lstopo-misc").stdout
+    owners = [" ".join(row[2:]) for row in lines[head + 1 :] if row[2] != "shared"]
+    assert [line for line in misc.splitlines() if line.startswith("name=")][: len(owners)] == [
+        f"name={owner}" for owner in owners
+    ]
+    assert owners
+    assert "cpuset=0x" in misc
+    done = numalign("topology", "-m", "2s:1n:4c", "-o", "lstopo-misc")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "no pods are known of 2s:1n:4c" in done.stderr
+    done = numalign("topology", "-m", str(bundle), "--pods", "-o", "svg")
+    assert done.returncode == 2
+    assert "--pods goes with tree, table and lstopo-misc" in done.stderr

@@ -17,7 +17,7 @@ from tests.core.explain.recorded_refusals import prefer_lowest, refusals
 from numalign.core.explain.causes import How
 from numalign.core.explain.explain import Step, asked, explain
 from numalign.core.kubelet import host
-from numalign.core.kubelet.admission.verdict import OutOf, verdict_on
+from numalign.core.kubelet.admission.verdict import verdict_on
 from numalign.core.kubelet.decisions import Admitted, MergeStep, Reason, Rejected
 from numalign.core.kubelet.devices import devices
 from numalign.core.kubelet.topology.hints import Affinity
@@ -128,10 +128,8 @@ def is_decided_otherwise(snapshot, case, names, least=LEAST):
         _, after = verdict_on(
             snapshot.host, snapshot.state, snapshot.totals, pod, preferred=prefer_lowest
         )
-        if isinstance(after, Admitted | OutOf):
-            return True  # by the managers, which alone decided when it was recorded
         if not isinstance(after, Rejected):
-            continue
+            return True  # no refusal of the managers, which alone decided when it was recorded
         places = [order.index(one.container) for one in (before, after)]
         providers = [STAGES.index(one.provider) for one in (before, after)]
         if (places[1], providers[1]) > (places[0], providers[0]):
@@ -141,7 +139,7 @@ def is_decided_otherwise(snapshot, case, names, least=LEAST):
 
 def _lack_faults(snapshot, case, found):
     own = next(c for c in case.pod.in_order if c.name == found.container)
-    some = {name: LEAST[name] for name in found.resources}
+    some = {name: own.requests.get(name, LEAST[name]) for name in found.resources}
     more = replace(own, requests={**own.requests, **some}, limits={**own.limits, **some})
     pod = replace(
         case.pod,
@@ -150,8 +148,8 @@ def _lack_faults(snapshot, case, found):
         containers=tuple(more if c is own else c for c in case.pod.containers),
     )
     _, after = verdict_on(snapshot.host, snapshot.state, snapshot.totals, pod)
-    if some.keys() & own.requests.keys() or after == case.verdict:
-        yield f"{found.container} asks for {found.resources}, or nothing changes if it does"
+    if some.keys() <= own.limits.keys() or after == case.verdict:
+        yield f"{found.container} has {found.resources}, or nothing changes if it does"
 
 
 def cause_faults(snapshot, case, found):

@@ -67,10 +67,10 @@ def refusals(part=0, parts=1, files=FILES):
         with gzip.open(path, "rt") as stream:
             for number, text in enumerate(stream):
                 if number % parts == part:
-                    yield from _of_scenario(json.loads(text)["scenario"], version)
+                    yield from of_scenario(json.loads(text)["scenario"], version)
 
 
-def _of_scenario(scenario, version):
+def of_scenario(scenario, version):
     try:
         replay = _Watched(scenario, version)
     except StartError:

@@ -27,6 +27,9 @@ def columns(
     """
     rows = [[printable(text) for text in row] for row in rows]
     sizes = _sizes(head, rows, width, flexible)
+    for column in flexible:  # what cannot be broken keeps its column wide
+        pieces = (_cell(row[column], sizes[column], prose=column in prose) for row in rows)
+        sizes[column] = max([sizes[column], *(len(piece) for cell in pieces for piece in cell)])
     lines: list[Line] = [
         (Span(text.rstrip(), Tone.TITLE),) for text in _row(head, sizes, right, prose)
     ]

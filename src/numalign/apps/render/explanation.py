@@ -45,8 +45,8 @@ def _short(answer: View, width: int) -> list[Line]:
         lines.append(line("Nothing that was tried would let it in.", Tone.TITLE))
     for resource in answer.get("unoffered") or ():
         text = (
-            f"Start the device plugin of {resource}. For a what-if, declare the devices: "
-            f"--device {resource}=COUNT@NODE"
+            f"No device plugin has registered {resource}: start it, or declare the devices for a "
+            f"what-if with --device {resource}=COUNT@NODE"
         )
         lines += wrap((Span(text),), width, prose=True)
     more = len(rest) - len(first)
@@ -165,24 +165,28 @@ def _nodes(nodes: Sequence[int]) -> str:
 
 
 def placements(found: Sequence[View], width: int) -> list[Line]:
+    """As ``admit`` shows them."""
     rows = [
         (
             one["name"],
-            f"{one['cpus']}" if one["exclusive"] else "shared pool",
-            ", ".join(
-                f"{human(b['sizeBytes'])} {b['type']} on {_nodes(b['nodes'])}"
-                for b in one["memory"]
-            )
-            or "any node",
-            ", ".join(f"{name} {' '.join(ids)}" for name, ids in one["devices"].items()) or "-",
+            f"{one['cpus']}@{_nodes(one['cpuNodes'])}" if one["exclusive"] else "shared",
+            ", ".join(map(_memory_text, one["memory"])) or "any",
+            ", ".join(f"{n} {' '.join(ids)}" for n, ids in one["devices"].items()) or "-",
+            {None: "-", True: "yes", False: "no"}[one["aligned"]],
+            "-" if one["distance"] is None else f"{one['distance']:.1f}",
         )
         for one in found
     ]
     if not rows:
         return []
-    return columns(
-        ("CONTAINER", "CPUS", "MEMORY", "DEVICES"), rows, width=width, flexible=(1, 2, 3)
-    )
+    head = ("CONTAINER", "CPUS", "MEMORY", "DEVICES", "ALIGNED", "DISTANCE")
+    return columns(head, rows, width=width, flexible=(1, 2, 3), right=(5,))
+
+
+def _memory_text(block: View) -> str:
+    kind = "" if block["type"] == "memory" else f" {block['type']}"
+    size = human(block["sizeBytes"]) if block["sizeBytes"] else "reused"
+    return f"{size}{kind}@{_nodes(block['nodes'])}"
 
 
 def costs(found: Sequence[View], width: int) -> list[Line]:

@@ -52,8 +52,13 @@ def memory_text(one: PlacedContainer) -> str:
     parts = []
     for block in one.placement.memory:
         kind = "" if block.type == "memory" else f" {block.type}"
-        parts.append(f"{human(block.size)}{kind}@{format_list(mask_of(block.nodes))}")
+        parts.append(f"{size_text(block.size)}{kind}@{format_list(mask_of(block.nodes))}")
     return ", ".join(parts) or "any"
+
+
+def size_text(size: int) -> str:
+    """An amount of memory; an init container leaves all of its own to those after it."""
+    return human(size) if size else "reused"
 
 
 def devices_text(one: PlacedContainer) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from numalign.apps.snapshots import verdicts
@@ -37,19 +37,25 @@ def answer(
     snapshot: HostSnapshot, case: Case, *, going: Going, search: bool = True
 ) -> dict[str, Any]:
     """The explanation of one decision with costs or changes, as plain values."""
-    found = answer_without_costs(case, going=going, search=search)
+    found = answer_without_costs(case, going=going, search=search, owners=snapshot.owners)
     if isinstance(case.verdict, Admitted):
         found["costs"] = costs(snapshot, case, case.verdict)
     return found
 
 
-def answer_without_costs(case: Case, *, going: Going, search: bool = True) -> dict[str, Any]:
+def answer_without_costs(
+    case: Case,
+    *,
+    going: Going,
+    search: bool = True,
+    owners: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
     """The same where the machine is known only as the kubelet sees it."""
     explanation = explain(case)
     found = explain_view.as_data(explanation)
     found["map"] = explain_view.map_data(case)
     if search and not isinstance(case.verdict, Admitted):
-        steps = Search(case, explanation, going=going)
+        steps = Search(case, explanation, going=going, owners=owners or {})
         listed = sorted(changes(steps), key=lambda change: change.rank)
         found["changes"] = [explain_view.change_data(c) for c in listed[:SHOWN_MAX]]
         found["complete"] = not steps.is_stopped

@@ -7,6 +7,7 @@ that asks for what it holds.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from numalign.apps.snapshots import running
@@ -40,7 +41,9 @@ def loaded(inputs: SnapshotInputs) -> LoadedSnapshot:
         state = replace(state, devices=device_rules.with_reported(state.devices, name, resource))
     totals = node_fit.allocatable(host.settings, host.info, pods_max=pods_max(inputs))
     return LoadedSnapshot(
-        HostSnapshot(inputs.machine, host, state, totals, found.names),
+        HostSnapshot(
+            inputs.machine, host, state, totals, found.names, _owners(inputs, found.names)
+        ),
         config,
         inputs,
         found.unknown,
@@ -61,6 +64,15 @@ def _assumed(inputs: SnapshotInputs, config: KubeletConfig) -> tuple[str, ...]:
         f"reserved CPU {config.reserved_system_cpus} and memory {memory}. "
         "Give one with --kubelet-config.",
     )
+
+
+def _owners(inputs: SnapshotInputs, names: Mapping[str, str]) -> dict[str, str]:
+    found = {
+        f"{r.metadata.namespace or 'default'}/{r.metadata.name}": r.metadata.owner
+        for r in inputs.pods
+        if r.metadata.owner
+    }
+    return {uid: found[name] for uid, name in names.items() if name in found}
 
 
 def _taken_up(

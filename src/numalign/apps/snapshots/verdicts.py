@@ -41,6 +41,8 @@ def outcomes(
             # Asked is about one more of its kind: it would be given what it already holds.
             pod = replace(pod, uid=f"{pod.uid}-again-{number}")
         after, verdict = decide(snapshot, pod, is_critical=is_critical)
+        if record.metadata.owner:
+            after = replace(after, owners={**after.owners, pod.uid: record.metadata.owner})
         yield Outcome(pod, snapshot, after, verdict)
         snapshot = after
 

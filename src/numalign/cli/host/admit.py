@@ -67,7 +67,6 @@ def _show(out: Output, output: str, answers: list[Outcome]) -> None:
     from numalign.apps.render import placements
     from numalign.apps.render.columns import columns
     from numalign.apps.render.text import Tone, line
-    from numalign.apps.snapshots.declared import unoffered, unoffered_text
 
     rows = [row for answer in answers for row in placements.rows(answer)]
     if rows:
@@ -80,11 +79,14 @@ def _show(out: Output, output: str, answers: list[Outcome]) -> None:
                 right=placements.NUMBERS,
             )
         )
-    for text in placements.refusal_lines(answers):
-        out.lines([line(text, Tone.WARNING)])
+    out.lines([line(text, Tone.WARNING) for text in placements.refusal_lines(answers)])
     refused = [answer for answer in answers if not answer.is_admitted]
     if refused:
+        from numalign.apps.snapshots.declared import unoffered, unoffered_text
+
         for name in unoffered(refused[0].before, [answer.pod for answer in refused]):
             out.lines([line(unoffered_text(name), Tone.WARNING)])
     if len(rows) > 1 or (rows and refused):
         out.lines([line(placements.totals_text(answers), Tone.DIM)])
+    if refused:
+        out.lines([line("'numalign explain' with the same options says why and what would help.")])

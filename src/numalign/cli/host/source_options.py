@@ -100,10 +100,14 @@ class HostOptions:
 
     def loaded(self, on: str | None, devices: list[str] | None = None) -> LoadedSnapshot:
         """The snapshot that the options name; what is uncertain about it is said on stderr."""
-        from numalign.apps.snapshots.declared import with_declared
         from numalign.apps.snapshots.loading import loaded
 
-        found = loaded(with_declared(self.inputs(on), devices or ()))
+        inputs = self.inputs(on)
+        if devices:
+            from numalign.apps.snapshots.declared import with_declared
+
+            inputs = with_declared(inputs, devices)
+        found = loaded(inputs)
         tell(found.notes)
         return found
 

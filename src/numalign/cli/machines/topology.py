@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -15,17 +15,21 @@ from numalign.cli.options import MachineOption, optional
 from numalign.cli.output import Output, format_of, output_option
 from numalign.core.machine.machine import Machine
 
-FORMATS: Final = ("tree", "table", "json", "yaml", "svg", "png", "html")
+if TYPE_CHECKING:
+    from numalign.core.kubelet.admission.verdict import HostSnapshot
+
+LSTOPO: Final = "lstopo-misc"
+FORMATS: Final = ("tree", "table", "json", "yaml", "svg", "png", "html", LSTOPO)
 
 app = new_app()
 
 
 @app.command(
     epilog=examples(
-        "numalign topology",
         "numalign topology --machine epyc-2s-nps4 -o table",
         "numalign topology --output-file machine.png",
         "numalign topology -m /mnt/capture.tar.xz -o json | jq .nodes",
+        "numalign topology --pods -o lstopo-misc > pods.txt && lstopo --misc-from pods.txt",
     )
 )
 def topology(
@@ -40,6 +44,14 @@ def topology(
             help="Write to this file; its ending tells the format unless -o does.",
         ),
     ] = None,
+    pods: Annotated[
+        bool,
+        typer.Option(
+            "--pods",
+            help="Also who owns which CPUs, of this host, a bundle or an agent's URL given with "
+            "--machine.",
+        ),
+    ] = False,
     full: Annotated[
         bool, typer.Option("--full", help="A line for each core and device in the tree.")
     ] = False,
@@ -47,26 +59,66 @@ def topology(
     """Show sockets, NUMA nodes, caches, CPUs, memory and devices.
 
     Without -o it is a tree for people. json and yaml hold the whole machine and can be given
-    to --machine again; svg, png and html are pictures.
+    to --machine again; svg, png and html are pictures. lstopo-misc is a file of pods for
+    'lstopo --misc-from' (hwloc 2.10 or newer).
     """
     from numalign.adapters.sources.discovery import discover
 
     out = Output.of(ctx)
     start = perf_counter()
-    found = discover(machine)
-    out.debug(f"read {machine or 'host'} in {(perf_counter() - start) * 1000:.0f} ms")
     wanted = output or format_of(output_file, FORMATS, "tree")
+    if pods and wanted not in {"tree", "table", LSTOPO}:
+        raise typer.BadParameter(f"--pods goes with tree, table and {LSTOPO}, found -o {wanted}")
+    snapshot = _snapshot(machine) if pods or wanted == LSTOPO else None
+    found = discover(machine) if snapshot is None else snapshot.machine
+    out.debug(f"read {machine or 'host'} in {(perf_counter() - start) * 1000:.0f} ms")
     if wanted in ("tree", "table"):
         lines = _lines(found, wanted, full=full, width=out.width)
+        lines += [] if snapshot is None else _pod_lines(snapshot, out.width)
         out.lines(lines) if output_file is None else out.file(output_file, plain(lines).encode())
         return
-    content = _content(found, wanted)
+    content = _content(found, wanted) if snapshot is None else _misc(snapshot)
     if output_file is not None:
         out.file(output_file, content)
     elif wanted == "png":
         out.binary(content, "A PNG picture")
     else:
         out.text(content.decode())
+
+
+def _snapshot(source: str | None) -> HostSnapshot:
+    """The host with its pods; what was not found of it is said on stderr."""
+    from numalign.apps.snapshots.loading import loaded
+    from numalign.apps.snapshots.sources import inputs_of
+    from numalign.cli.host.source_options import tell
+
+    found = loaded(inputs_of(source or "host"))
+    tell(found.inputs.notes)
+    if not found.snapshot.state.pods:
+        tell((f"no pods are known of {found.inputs.source}",))
+    return found.snapshot
+
+
+def _misc(snapshot: HostSnapshot) -> bytes:
+    from numalign.apps.render import lstopo_misc
+
+    return lstopo_misc.render(snapshot).encode()
+
+
+def _pod_lines(snapshot: HostSnapshot, width: int) -> list[Line]:
+    from numalign.apps.render import lstopo_misc
+    from numalign.apps.render.columns import columns
+    from numalign.apps.render.text import line
+    from numalign.core.values.sets import format_list
+
+    places = snapshot.host.cpu_topology
+    rows = [
+        (format_list(places.nodes_of(cpus)), format_list(cpus), name)
+        for name, cpus, _ in lstopo_misc.entries(snapshot)
+    ]
+    if not rows:
+        return []
+    return [line(""), *columns(("NODE", "CPUS", "POD"), rows, width=width, flexible=(1,))]
 
 
 def _lines(machine: Machine, wanted: str, *, full: bool, width: int) -> list[Line]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from numalign.core.explain.causes import Cause
+from numalign.core.explain.causes import Cause, How
 from numalign.core.explain.demands import (
     Demand,
     amount_text,
@@ -52,7 +52,8 @@ def words(
         return _devices(draft, who, container, names, verdict.fault)
     if verdict.provider == CPU_MANAGER:
         return _cpus(draft, who, verdict, wanted)
-    return _memory(draft, who, verdict, container, merge, wanted, names)
+    how = How.UNPROVEN if cause is None else cause.how
+    return _memory(draft, who, verdict, container, merge, wanted, names, how)
 
 
 def _pool(who: str, verdict: Rejected) -> AllocationWords:
@@ -141,10 +142,11 @@ def _memory(
     merge: MergeStep | None,
     wanted: Mapping[str, Demand],
     named: tuple[str, ...],
+    how: How,
 ) -> AllocationWords:
     kinds = {n: d for n, d in wanted.items() if is_memory_type(n)}
     if not kinds:
-        return _uncountable(who, container, named)
+        return _uncountable(who, container, named, how)
     hint = NO_HINT if merge is None else merge.merged
     names = tuple(n for n in named if n in kinds) or tuple(kinds)
     asks = f"{who} asks for " + " and ".join(amount_text(n, kinds[n].asked) for n in names)
@@ -157,29 +159,28 @@ def _memory(
     )
 
 
-def _uncountable(who: str, container: Container | None, named: tuple[str, ...]) -> AllocationWords:
-    """A request that is no whole number of bytes."""
+def _uncountable(
+    who: str, container: Container | None, named: tuple[str, ...], how: How
+) -> AllocationWords:
+    """The memory manager is asked for nothing that it could count."""
     assert container is not None, "a pod's own request is passed over where it is no integer"
-    names = (
-        tuple(
-            name
-            for name, amount in container.requests.items()
-            if is_memory_type(name) and amount.as_int64() is None
-        )
-        or tuple(name for name in container.requests if is_memory_type(name))
-        or ("memory",)
-    )
-    listed = " and ".join(names)
-    if any(name in container.requests for name in names):
-        text = f"{who} asks for an amount of {listed} that is no whole number of bytes"
-    else:
-        names = named or names
-        lacks = "neither memory nor CPUs" if "cpu" in names else "no memory"
+    if how is How.LACKING:
+        lacks = " and ".join("CPUs" if name == "cpu" else name for name in named)
         text = (
-            f"{who} asks for {lacks} of its own in a pod that does, and the memory manager then "
-            "finds no place for it"
+            f"{who} has no request for {lacks} with an equal limit in a pod that has, and the "
+            "memory manager then finds no place for it"
         )
-    return AllocationWords(text, names)
+        return AllocationWords(text, named)
+    odd = tuple(
+        name
+        for name, amount in container.requests.items()
+        if is_memory_type(name) and amount.as_int64() is None
+    )
+    if odd:
+        text = f"{who} asks for an amount of {' and '.join(odd)} that is no whole number of bytes"
+        return AllocationWords(text, odd)
+    text = f"for {who} the memory manager finds no place: the nodes hold memory for others"
+    return AllocationWords(text, named or ("memory",))
 
 
 def _memory_cause(

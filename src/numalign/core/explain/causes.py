@@ -13,7 +13,14 @@ from enum import Enum
 from itertools import combinations
 from typing import Final
 
-from numalign.core.explain.pod_edits import Edit, edited, holders_of, least_of
+from numalign.core.explain.pod_edits import (
+    Edit,
+    edited,
+    holders_of,
+    least_of,
+    with_own_requests,
+)
+from numalign.core.kubelet.admission.admission import CPU_MANAGER, DEVICE_MANAGER, MEMORY_MANAGER
 from numalign.core.kubelet.admission.draft import no_preference
 from numalign.core.kubelet.admission.node_fit import Totals
 from numalign.core.kubelet.admission.verdict import OutOf, Verdict, verdict_on
@@ -66,7 +73,7 @@ def find_cause(
     for some in _sets(names):
         if _matters(case, some, preferred):
             return Cause(some, How.TOGETHER)
-    return _any_amount(case, names, preferred) or _lack(case, preferred)
+    return _lack(case, preferred) or _any_amount(case, names, preferred)
 
 
 def _any_amount(case: Case, names: Sequence[str], preferred: Preferred) -> Cause | None:
@@ -75,23 +82,34 @@ def _any_amount(case: Case, names: Sequence[str], preferred: Preferred) -> Cause
     Only a pod that asks for none passes, which is Burstable then.
     """
     kinds = tuple(name for name in names if is_memory_type(name))
+    if not kinds and _provider(case) == MEMORY_MANAGER:
+        kinds = ("memory",)  # of the pod as a whole
     edits: list[Edit] = [(holder, n, None) for n in kinds for holder in holders_of(case.pod, n)]
-    if not kinds or is_same_refusal(case, verdict_without(case, edits, preferred)):
+    if not edits or is_same_refusal(case, verdict_without(case, edits, preferred)):
         return None
     return Cause(("memory",) if "memory" in kinds else kinds, How.ANY_AMOUNT)
 
 
 def _lack(case: Case, preferred: Preferred) -> Cause | None:
-    """A container without a request of its own, for which the memory manager finds no place."""
+    """A container of a pod with resources of its own that has none, or no limit for a request.
+
+    The memory manager is asked for it all the same, and finds no place for nothing.
+    """
     failing = case.verdict.container if isinstance(case.verdict, Rejected) else None
-    lacking = [n for n in ("memory", "cpu") if failing not in holders_of(case.pod, n)]
-    if failing is None or "memory" not in lacking:
+    own = next((c for c in case.pod.in_order if c.name == failing), None)
+    if own is None or _provider(case) != MEMORY_MANAGER:
         return None
+    lacking = [n for n in ("memory", "cpu") if n not in own.requests or n not in own.limits]
     for count in range(1, len(lacking) + 1):
-        edits: list[Edit] = [(failing, n, least_of(n)) for n in lacking[:count]]
-        if not is_same_refusal(case, verdict_without(case, edits, preferred)):
+        pod = with_own_requests(case.pod, own.name, lacking[:count])
+        verdict = verdict_on(case.host, case.before, case.totals, pod, preferred=preferred)[1]
+        if not is_same_refusal(case, verdict):
             return Cause(tuple(lacking[:count]), How.LACKING)
     return None
+
+
+def _provider(case: Case) -> str | None:
+    return case.verdict.provider if isinstance(case.verdict, Rejected) else None
 
 
 def _sets(names: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -136,7 +154,7 @@ def is_same_refusal(case: Case, after: Verdict) -> bool:
     if isinstance(after, Admitted):
         return False
     if isinstance(after, Broken) or isinstance(before, Broken):
-        return True  # no answer says nothing about the cause
+        return isinstance(before, Broken)
     if isinstance(before, OutOf):
         if not isinstance(after, OutOf):
             return True
@@ -147,7 +165,7 @@ def is_same_refusal(case: Case, after: Verdict) -> bool:
     return _stage(case.pod, after) <= _stage(case.pod, before)
 
 
-_PROVIDERS: Final = (None, "device_manager", "cpu_manager", "memory_manager")
+_PROVIDERS: Final = (None, DEVICE_MANAGER, CPU_MANAGER, MEMORY_MANAGER)
 
 
 def _stage(pod: Pod, verdict: Rejected) -> tuple[int, int]:

@@ -40,6 +40,7 @@ from numalign.core.kubelet.topology.hints import Affinity
 from numalign.core.machine.labels import nodes as node_words
 from numalign.core.pod import Container, Pod, has_pod_level_managers, qos_class
 from numalign.core.values.sets import NodeSet
+from numalign.core.values.sizes import counted
 
 NODE_FIT: Final = "node_fit"  # who refuses by totals; the kubelet has no name for it
 
@@ -179,12 +180,13 @@ def _admitted(case: Case, verdict: Admitted) -> Explanation:
     exclusive = 0
     places = case.host.cpu_topology
     for placement in verdict.placements:
-        exclusive += 0 if placement.cpus is None else placement.cpus.bit_count()
+        exclusive |= placement.cpus or 0  # those that an init container leaves count once
         nodes |= places.nodes_of(placement.cpus or 0)
         for block in placement.memory:
             nodes |= NodeSet.of(block.nodes).mask
     where = f" on {node_words(NodeSet(nodes))}" if nodes else ""
-    what = f"with {exclusive} CPUs of its own" if exclusive else "in the shared pool of CPUs"
+    own = counted(exclusive.bit_count(), "CPU")
+    what = f"with {own} of its own" if exclusive else "in the shared pool of CPUs"
     last = _last_merge(case.trace)
     return Explanation(
         name,
@@ -209,11 +211,7 @@ def _last_merge(trace: Trace) -> MergeStep | None:
 
 def _out_of(case: Case, verdict: OutOf) -> Explanation:
     name = pod_name(case.pod)
-    unoffered = tuple(
-        short.resource
-        for short in verdict.shortages
-        if "/" in short.resource and short.resource not in case.before.devices.resources
-    )
+    unoffered = _unoffered(case)
     texts = [
         unoffered_text(short) if short.resource in unoffered else shortage_text(short)
         for short in verdict.shortages
@@ -228,9 +226,16 @@ def _out_of(case: Case, verdict: OutOf) -> Explanation:
         how=How.ALONE if len(resources) == 1 else How.TOGETHER,
         unoffered=unoffered,
         facts=()
-        if unoffered
+        if set(resources) <= set(unoffered)
         else ("The managers had agreed: only the sum of all requests is too high.",),
     )
+
+
+def _unoffered(case: Case) -> tuple[str, ...]:
+    """What the pod asks for that no device plugin has registered on this host."""
+    asked_for = dict.fromkeys(name for c in case.pod.in_order for name in (*c.requests, *c.limits))
+    known = {*case.before.devices.resources, *case.totals}
+    return tuple(name for name in asked_for if "/" in name and name not in known)
 
 
 def _rejected(case: Case, verdict: Rejected, preferred: Preferred) -> Explanation:
@@ -263,6 +268,7 @@ def _rejected(case: Case, verdict: Rejected, preferred: Preferred) -> Explanatio
         resources=resources,
         how=How.UNPROVEN if cause is None else cause.how,
         conflict=conflict,
+        unoffered=_unoffered(case),
         demands=tuple(wanted[r] for r in resources if r in wanted),
         facts=facts,
         table=None if last is None else table(last, case.host.all_nodes),

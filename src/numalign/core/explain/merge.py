@@ -45,7 +45,7 @@ def words(
 
     def alone(name: str) -> str:
         if answers[name] is Affinity.NOWHERE:
-            return _nowhere(draft, name, wanted.get(name))
+            return _nowhere(draft, topology, name, wanted.get(name))
         return _alone(topology, name, answers[name], wanted.get(name))
 
     around = next((some for some in found if set(names) <= set(some)), names)
@@ -76,7 +76,7 @@ def _asks(name: str, demand: Demand | None) -> str:
 # One resource that no node can hold.
 
 
-def _nowhere(draft: Draft, name: str, demand: Demand | None) -> str:
+def _nowhere(draft: Draft, topology: TopologyPolicy, name: str, demand: Demand | None) -> str:
     problem = _pool_problem(draft, name)
     if problem:
         return f"{_asks(name, demand)}, but {problem}"
@@ -89,6 +89,10 @@ def _nowhere(draft: Draft, name: str, demand: Demand | None) -> str:
     sick = f" ({counted(demand.unhealthy, 'device')} unhealthy)" if demand.unhealthy else ""
     if missing <= 0:
         return f"{_asks(name, demand)}, but the free ones are at no NUMA node of this host{sick}"
+    if topology.name == SINGLE and 0 < demand.free_on_one < demand.free:
+        short = plain_amount(name, demand.asked - demand.free_on_one)
+        rule = f"under {SINGLE} all must come from one node: {short} too few"
+        return f"{_asks(name, demand)}; {free_text(demand)}{sick}; {rule}"
     return (
         f"{_asks(name, demand)}; {free_text(demand)}{sick}: "
         f"{plain_amount(name, missing)} too few on the whole host"

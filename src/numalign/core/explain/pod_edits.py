@@ -46,11 +46,11 @@ def _other_amounts(
     new_limits = {k: v for k, v in limits.items() if k != resource}
     if amount is not None:
         new_requests[resource] = amount
-        if limit is not None or before is None:
-            keeps = limit is not None and before not in {None, limit} and limit >= amount
-            new_limits[resource] = limit if keeps and limit is not None else amount
+        if limit is not None:
+            keeps = before not in {None, limit} and limit >= amount
+            new_limits[resource] = limit if keeps else amount
     # The order of resources decides nothing but which message comes first: keep it.
-    order = [*requests, *limits, resource]
+    order = [*requests, *limits]
     return _sorted_like(new_requests, order), _sorted_like(new_limits, order)
 
 
@@ -101,3 +101,19 @@ def unit_of(resource: str) -> int:
     if resource.startswith("hugepages-"):
         return Quantity.parse(resource.removeprefix("hugepages-")).value()
     return _MI
+
+
+def with_own_requests(pod: Pod, name: str, resources: Iterable[str]) -> Pod:
+    """The pod in which a container asks for these, with equal limits: next to nothing if it did
+    not ask before."""
+
+    def more(container: Container) -> Container:
+        amounts = {n: container.requests.get(n) or least_of(n) for n in resources}
+        own = {n: amount for n, amount in amounts.items() if amount is not None}
+        return replace(
+            container,
+            requests={**container.requests, **own},
+            limits={**container.limits, **own},
+        )
+
+    return replace(with_container(pod, name, more), qos=None)

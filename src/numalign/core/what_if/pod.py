@@ -18,6 +18,7 @@ from numalign.core.explain.pod_edits import (
     least_of,
     unit_of,
     with_container,
+    with_own_requests,
 )
 from numalign.core.kubelet.admission.admission import NOT_ALIGNED_POD
 from numalign.core.kubelet.admission.draft import Draft
@@ -70,13 +71,18 @@ def requests(search: Search) -> Iterator[Change]:
 def _own_requests(search: Search) -> Iterator[Change]:
     """Requests for a container that has none, in a pod with resources of its own."""
     pod, container = search.case.pod, search.explanation.container
-    edits: list[Edit] = [(container, n, least_of(n)) for n in search.explanation.resources]
-    after = edited(pod, edits)
+    assert container is not None, "a container lacks it"
+    names = search.explanation.resources
+    after = with_own_requests(pod, container, names)
     verdict = search.admits(after)
     if verdict is not None:
-        asked = " and ".join(f"{resource} ({amount})" for _, resource, amount in edits)
-        text = f"let container {container} ask for some {asked} of its own"
-        records = tuple((c, resource, "0", str(amount)) for c, resource, amount in edits)
+        amounts = {name: amount_of(after, container, name) for name in names}
+        asked = " and ".join(f"{amount} of {name}" for name, amount in amounts.items())
+        text = f"give container {container} a request and an equal limit, for example {asked}"
+        records = tuple(
+            (container, name, str(amount_of(pod, container, name) or 0), str(amount))
+            for name, amount in amounts.items()
+        )
         yield Change(Kind.REQUEST, text, after, verdict, size=1.0, edits=records)
 
 
@@ -106,6 +112,8 @@ def _first_step(search: Search, case: Case, found: Explanation) -> list[Edit]:
     """The least edit after which the pod is not refused for the same any more."""
     order = [found.container, *(c.name for c in reversed(case.pod.in_order)), None]
     for resource in found.resources:
+        if resource in found.unoffered:
+            return []  # a pod that does without it is another pod
         holders = sorted(holders_of(case.pod, resource), key=order.index)
         for container in holders:
             before = amount_of(case.pod, container, resource)

@@ -129,6 +129,12 @@ class Metadata(msgspec.Struct, omit_defaults=True):
         """The workload that this is one of, None for one that stands alone."""
         return next((o for o in self.ownerReferences or () if o.controller), None)
 
+    @property
+    def owner(self) -> str:
+        """The same as kind/name; empty for one that stands alone."""
+        found = self.controller
+        return "" if found is None else f"{found.kind}/{found.name}"
+
 
 class PodSpec(msgspec.Struct, omit_defaults=True):
     containers: list[ContainerRecord] | None = None

@@ -3,11 +3,14 @@
 import asyncio
 import itertools
 import json
+import os
 import random
 import shutil
+import signal
 from dataclasses import replace
 
 import pytest
+from tests.apps.agent.processes import AgentProcess
 
 from numalign.adapters.sources import discovery
 from numalign.apps.agent import events, run, saved
@@ -231,3 +234,32 @@ def test_five_pods_with_declared_devices_are_kept(tmp_path):
     assert running == ("", {f"default/p{i}": ("", "") for i in range(5)})
     # As after a reboot: nothing runs, and the devices are not there yet.
     assert {reason for reason, _ in ended[1].values()} == {"UnexpectedAdmissionError"}
+
+
+def test_what_still_runs_is_found_as_a_start_finds_it():
+    config = json.dumps(
+        {
+            "apiVersion": "numalign.io/v1",
+            "kind": "AgentConfiguration",
+            "fidelity": "kubelet",
+            "devices": [{"resource": RESOURCE, "devices": [{"id": "f0"}]}],
+        }
+    )
+    limits = {"cpu": "100m", "memory": "64Mi", RESOURCE: 1}
+    container = {"name": "c", "command": ["sleep", "100"], "resources": {"limits": limits}}
+    one = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    with AgentProcess(config=config) as agent:
+        assert agent.apply(one).status_code == 201
+        agent.until_phase("p", "Running")
+        agent.stop()
+        options = Options(agent.state, None, agent.root / "config.yaml", None, "process")
+        assert asyncio.run(foretold(options)) == ("", {"default/p": ("", "")})
+        for run_ in (agent.state / "runs").glob("*/*/run.json"):
+            pids = json.loads(run_.read_text())
+            for pid in (pids["supervisor"], pids["child"]):
+                os.kill(pid, signal.SIGKILL)
+        error, pods = asyncio.run(foretold(options))
+        assert (error, pods["default/p"][0]) == ("", "UnexpectedAdmissionError")
+        agent.start()
+        agent.until_phase("p", "Failed")
+        assert agent.pod_list()["p"]["status"]["message"] == pods["default/p"][1]

@@ -60,6 +60,7 @@ class HostSnapshot:
     state: HostState  # its ``pods`` are the active ones
     totals: Totals  # what the host offers to pods, without devices
     names: Mapping[str, str] = field(default_factory=dict)  # pod uid -> namespace/name, if known
+    owners: Mapping[str, str] = field(default_factory=dict)  # pod uid -> what keeps it running
 
 
 def decide(
