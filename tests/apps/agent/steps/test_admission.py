@@ -32,7 +32,7 @@ def test_only_the_newest_are_kept_and_none_of_pods_that_are_gone():
     host.setup = replace(host.setup, pods_known_max=1_000)
     for number in range(admission.REFUSALS_MAX + 3):
         refused(host, f"p{number}")
-    assert list(host.state.refusals)[0] == "p3"
+    assert next(iter(host.state.refusals)) == "p3"
     assert len(host.state.refusals) == admission.REFUSALS_MAX
     host.event(ev.PodDeleted("p5", 0.0))
     refused(host, "last")
