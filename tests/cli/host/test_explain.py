@@ -90,10 +90,8 @@ def test_replicas_with_the_same_answer_are_told_together(ask):
     pods = [manifest(f"web-{number}", 12) for number in range(4)]
     code, out, _ = ask("explain", pods)
     assert code == 1
-    assert out.startswith(
-        "2 of 4 pods are admitted.\n\n2 pods are admitted: default/web-0 to web-1."
-    )
-    assert "2 pods are refused for the same reason, default/web-2 to web-3:" in out
+    assert out.startswith("2 of 4 pods are admitted: default/web-0 and web-1.\n\n2 of 4 pods are ")
+    assert "2 of 4 pods are refused for the same reason, default/web-2 and web-3:" in out
     assert out.count("The kubelet's words") == 1
 
 

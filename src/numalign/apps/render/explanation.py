@@ -44,9 +44,11 @@ def _short(answer: View, width: int) -> list[Line]:
     elif answer.get("changes") is not None and not answer.get("unoffered"):
         lines.append(line("Nothing that was tried would let it in.", Tone.TITLE))
     for resource in answer.get("unoffered") or ():
+        is_cause = resource in (answer.get("resources") or ())
+        lacking = "" if is_cause else f"No device plugin has registered {resource} either. "
         text = (
-            f"No device plugin has registered {resource}: start it, or declare the devices for a "
-            f"what-if with --device {resource}=COUNT@NODE"
+            f"{lacking}Start the device plugin of {resource}, or declare its devices for a what-if "
+            f"with --device {resource}=COUNT@NODE"
         )
         lines += wrap((Span(text),), width, prose=True)
     more = len(rest) - len(first)
@@ -85,7 +87,7 @@ def grouped(answers: Sequence[View]) -> Iterator[tuple[str, Sequence[View]]]:
         if number < len(answers) and _same(answers[start], answers[number]):
             continue
         group = answers[start:number]
-        yield _together(group), group
+        yield _together(group, len(answers)), group
         start = number
 
 
@@ -105,13 +107,14 @@ def _base(answer: View) -> str:
     return name if number.isdecimal() else pod
 
 
-def _together(group: Sequence[View]) -> str:
+def _together(group: Sequence[View], asked: int) -> str:
     if len(group) == 1:
         return ""
     first, last = group[0]["pod"], group[-1]["pod"].rpartition("/")[2]
+    names = f"{first} {'and' if len(group) == 2 else 'to'} {last}"
     if group[0]["admitted"]:
-        return f"{len(group)} pods are admitted: {first} to {last}."
-    return f"{len(group)} pods are refused for the same reason, {first} to {last}:"
+        return f"{len(group)} of {asked} pods are admitted: {names}."
+    return f"{len(group)} of {asked} pods are refused for the same reason, {names}:"
 
 
 def sentence(answer: View, width: int) -> list[Line]:

@@ -130,13 +130,16 @@ def _show(out: Output, output: str, answers: list[dict[str, Any]], *, details: b
     from numalign.apps.render.explanation import grouped, render
     from numalign.apps.render.text import Tone, line
 
-    admitted = sum(answer["admitted"] for answer in answers)
-    if len(answers) > 1:
+    groups = [("", [one]) for one in answers] if details else list(grouped(answers))
+    lines_above = False
+    if len(answers) > 1 and not all(together for together, _ in groups):
+        admitted = sum(answer["admitted"] for answer in answers)
         out.lines([line(f"{admitted} of {len(answers)} pods are admitted.", Tone.TITLE)])
-    groups = [("", [one]) for one in answers] if details else grouped(answers)
-    for number, (together, group) in enumerate(groups):
-        if number or len(answers) > 1:
+        lines_above = True
+    for together, group in groups:
+        if lines_above:
             out.lines([line("")])
+        lines_above = True
         if together:
             out.lines([line(together, Tone.TITLE)])
         if not together or not group[0]["admitted"]:
