@@ -316,7 +316,8 @@ def test_describe_tells_state_place_and_reason(run, filled):
     ]:
         assert text in out.splitlines(), text
     _, out, _ = run("describe", "pod", "big")
-    assert "Decision:        rejected, TopologyAffinityError: Resources cannot" in out
+    assert "Decision:        rejected, TopologyAffinityError\n" in out
+    assert out.count("Resources cannot be allocated") == 1  # the kubelet's words, once
     assert "  container main: merged any-, refused" in out.splitlines()
     assert "Pod default/big is refused: container main asks for" in out
     assert "failed at " in out

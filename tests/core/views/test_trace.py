@@ -7,7 +7,7 @@ from tests.core.hosts import Driver, container, machine, pod, settings
 from numalign.core.kubelet.admission.admission import admit
 from numalign.core.kubelet.decisions import Admitted, Rejected, Trace
 from numalign.core.kubelet.devices.devices import Device
-from numalign.core.views.trace import as_data, as_lines
+from numalign.core.views.trace import as_data, as_lines, lines_of
 
 
 def traced(driver, new):
@@ -75,3 +75,14 @@ def test_no_trace_is_kept_unless_asked_for_and_the_decision_is_the_same():
     with_trace, _ = traced(first, new)
     assert second.admit(new) == with_trace
     assert second.state.cpu == first.state.cpu
+
+
+def test_a_short_list_shows_the_preferred_hints_first_and_that_there_are_more():
+    hints = [{"nodes": [0, 1], "preferred": False}, {"nodes": [2], "preferred": True}]
+    answer = {"affinity": "hints", "preferredCount": 1, "hints": hints, "complete": True}
+    step = {
+        **{"step": "merge", "container": "app", "providers": {"cpu_manager": {"cpu": answer}}},
+        **{"merged": hints[1], "admitted": True},
+    }
+    assert lines_of([step])[0].endswith("cpu: {0-1}- {2}+")
+    assert lines_of([step], hints_max=1)[0].endswith("cpu: {2}+ ...")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numalign.cli.client.choose.targets import Target
 
 FORMATS: Final = ("text", "json", "yaml")
+HINTS_SHORT_MAX: Final = 8  # of one provider, unless details are asked for
 NODES: Final = frozenset({"node", "nodes", "no", "host"})
 Fields = Iterator[tuple[int, str, str]]  # indent, name, value
 
@@ -53,7 +54,8 @@ def describe(
 ) -> None:
     """Show all about a pod or the host: status, who sits where and why.
 
-    The decision shows what each provider answered: sets of NUMA nodes with + if preferred.
+    The decision shows what each provider answered: sets of NUMA nodes with + if preferred; with -v
+    all of them, the hint table and the map of the host.
     """
     out = Output.of(ctx)
     is_node = words[0].partition("/")[0].lower() in NODES
@@ -73,7 +75,7 @@ def describe(
         out.text("\n\n" if number else "")
         is_long = out.settings.verbosity > 0
         why = list(_explained(pod, decisions, out.width, details=is_long))
-        out.lines([*why, *_lines(pod, decisions)])
+        out.lines([*why, *_lines(pod, decisions, details=is_long)])
 
 
 def _describe_node(out: Output, output: str, agent: AgentClient, names: list[str]) -> None:
@@ -117,8 +119,8 @@ def _is_one(targets: Sequence[Target]) -> bool:
     return len(targets) == 1 and targets[0].is_one_pod
 
 
-def _lines(pod: Mapping[str, Any], decisions: list[Mapping[str, Any]]) -> Any:  # noqa: ANN401
-    return as_lines([*_pod(pod), *_containers(pod), *_decisions(decisions)])
+def _lines(pod: Mapping[str, Any], decisions: list[Mapping[str, Any]], *, details: bool) -> Any:  # noqa: ANN401 - lines
+    return as_lines([*_pod(pod), *_containers(pod), *_decisions(decisions, details=details)])
 
 
 def as_lines(fields: Iterable[tuple[int, str, str]]) -> Any:  # noqa: ANN401
@@ -265,17 +267,18 @@ def _state(state: Mapping[str, Any]) -> str:
     return "unknown"
 
 
-def _decisions(decisions: list[Mapping[str, Any]]) -> Fields:
-    from numalign.core.views.trace import lines_of
+def _decisions(decisions: list[Mapping[str, Any]], *, details: bool) -> Fields:
+    from numalign.core.views.trace import HINTS_LISTED_MAX, lines_of
 
     if not decisions:
         yield 0, "Decision", "not among the last ones that the agent remembers"
     for decision in decisions[:1]:
         words = [decision["outcome"].removeprefix("pod_")]
         if decision.get("reason"):
-            words.append(f"{decision['reason']}: {decision.get('message', '')}")
+            words.append(decision["reason"])
         yield 0, "Decision", ", ".join(words)
         if not decision["trace"] and decision.get("reason"):
             yield 1, "", "how each provider answered is not kept over a restart of the agent"
-        for line in lines_of(decision["trace"]):
+        hints_max = HINTS_LISTED_MAX if details else HINTS_SHORT_MAX
+        for line in lines_of(decision["trace"], hints_max=hints_max):
             yield 1, "", line

@@ -49,7 +49,7 @@ def words(
         return _pool(who, verdict)
     if verdict.provider == DEVICE_MANAGER:
         assert container is not None, "devices are given container by container"
-        return _devices(draft, who, container, names, verdict.fault)
+        return _devices(draft, who, container, names)
     if verdict.provider == CPU_MANAGER:
         return _cpus(draft, who, verdict, wanted)
     how = How.UNPROVEN if cause is None else cause.how
@@ -61,19 +61,17 @@ def _pool(who: str, verdict: Rejected) -> AllocationWords:
         f"{who} has resources of its own, and its containers with fixed requests take all of the "
         f"{' and '.join(verdict.resources)}: nothing is left for the others"
     )
-    return AllocationWords(text, verdict.resources, (f"The kubelet says: {verdict.message}.",))
+    return AllocationWords(text, verdict.resources)
 
 
 # Devices.
 
 
 def _devices(
-    draft: Draft, who: str, container: Container, names: tuple[str, ...], fault: str
+    draft: Draft, who: str, container: Container, names: tuple[str, ...]
 ) -> AllocationWords:
     texts = [_device(draft, container, name) for name in names]
-    is_sick = any("healthy any more" in text for text in texts)
-    facts = (f"The kubelet says: {fault}.",) if is_sick else ()
-    return AllocationWords(f"{who} {'; it '.join(texts)}", names, facts)
+    return AllocationWords(f"{who} {'; it '.join(texts)}", names)
 
 
 def _device(draft: Draft, container: Container, name: str) -> str:
@@ -103,7 +101,7 @@ def _cpus(
     if verdict.reason is not Reason.SMT_ALIGNMENT:
         if demand.asked <= demand.free:  # the parts of a pod with resources of its own
             text = f"{asks}, and its containers ask for more than that together"
-            return AllocationWords(text, ("cpu",), (f"The kubelet says: {verdict.message}.",))
+            return AllocationWords(text, ("cpu",))
         missing = demand.asked - demand.free
         return AllocationWords(
             f"{asks}; {free_text(demand)}: {missing} too few on the whole host", ("cpu",)
@@ -153,7 +151,6 @@ def _memory(
     of = [f"of {n} " if len(names) > 1 else "" for n in names]
     free = "; ".join(f"{kind}{free_text(kinds[n])}" for kind, n in zip(of, names, strict=True))
     facts = [_groups_text(draft)] if memory_groups(draft) else []
-    facts.append(f"The kubelet says: {verdict.message}.")
     return AllocationWords(
         f"{asks}; {free}; {_memory_cause(verdict, kinds, names, hint)}", names, tuple(facts)
     )

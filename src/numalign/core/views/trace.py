@@ -30,9 +30,9 @@ def as_lines(trace: Trace) -> list[str]:
     return lines_of(as_data(trace))
 
 
-def lines_of(steps: Iterable[Mapping[str, Any]]) -> list[str]:
+def lines_of(steps: Iterable[Mapping[str, Any]], *, hints_max: int = HINTS_LISTED_MAX) -> list[str]:
     """The same from plain values, as they come from the agent's API or a file."""
-    return [line for step in steps for line in _lines(step)]
+    return [line for step in steps for line in _lines(step, hints_max)]
 
 
 def hint_data(hint: Hint) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def _give_data(step: AllocateStep) -> dict[str, Any]:
     }
 
 
-def _lines(step: Mapping[str, Any]) -> Iterator[str]:
+def _lines(step: Mapping[str, Any], hints_max: int) -> Iterator[str]:
     where = "pod" if step["container"] is None else f"container {step['container']}"
     if step["step"] == "allocate":
         yield f"{where}: {step['provider']} {step['error'] or 'gave what was asked'}"
@@ -112,13 +112,15 @@ def _lines(step: Mapping[str, Any]) -> Iterator[str]:
             yield f"{where}: {provider} has no preference"
             continue
         for resource, found in answer.items():
-            yield f"{where}: {provider} {resource}: {_answer_text(found)}"
+            yield f"{where}: {provider} {resource}: {_answer_text(found, hints_max)}"
     verdict = "admitted" if step["admitted"] else "refused"
     yield f"{where}: merged {hint_text(step['merged'])}, {verdict}"
 
 
-def _answer_text(answer: Mapping[str, Any]) -> str:
+def _answer_text(answer: Mapping[str, Any], hints_max: int) -> str:
     if answer["affinity"] != "hints":
         return str(answer["affinity"])
-    text = " ".join(hint_text(hint) for hint in answer["hints"])
-    return text if answer["complete"] else f"{text} ..."
+    hints = sorted(answer["hints"], key=lambda hint: not hint["preferred"])
+    shown = answer["hints"] if len(hints) <= hints_max else hints[:hints_max]
+    text = " ".join(map(hint_text, shown))
+    return text if answer["complete"] and len(shown) == len(hints) else f"{text} ..."
