@@ -34,6 +34,7 @@ class AgentProcess:
             (self.root / "config.yaml").write_text(config)
             self.arguments += ["--config", str(self.root / "config.yaml")]
         self.process = None
+        self.environment = dict(os.environ)
         self.output = (self.root / "output").open("ab")
 
     def __enter__(self):
@@ -46,7 +47,9 @@ class AgentProcess:
     def start(self, *, wait=True):
         command = [sys.executable, "-m", "numalign", "agent", "--listen", ""]
         command += ["--state-dir", str(self.state), "--pods", str(self.pods), *self.arguments]
-        self.process = subprocess.Popen(command, stdout=self.output, stderr=self.output)
+        self.process = subprocess.Popen(
+            command, stdout=self.output, stderr=self.output, env=self.environment
+        )
         if wait:
             self.until(self.answers, "the agent to answer")
 
