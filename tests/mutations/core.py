@@ -170,7 +170,14 @@ MUTATIONS = [
         "tests/core/kubelet/test_two_fidelities.py::test_in_the_kubelet_two_nodes_have_less_than_one_where_their_sum_wraps_around",
     ),
     (
-        "memory that is just enough is too little",
+        "memory of one node that is just enough is too little",
+        "src/numalign/core/kubelet/memory/static.py",
+        "if table.allocatable < size or table.free < size:",
+        "if table.allocatable <= size or table.free <= size:",
+        "tests/core/kubelet/memory/test_static.py",
+    ),
+    (
+        "memory of a group that is just enough is too little",
         "src/numalign/core/kubelet/memory/static.py",
         "if allocatable & UINT64 < size or free & UINT64 < size:",
         "if allocatable & UINT64 <= size or free & UINT64 <= size:",
@@ -375,8 +382,8 @@ MUTATIONS = [
     (
         "what is missing on one node is off by one",
         "src/numalign/core/explain/merge.py",
-        "demand.asked - demand.free_on_one)",
-        "demand.asked - demand.free_on_one + 1)",
+        "plain_amount(name, demand.asked - demand.free_on_one)} too few",
+        "plain_amount(name, demand.asked - demand.free_on_one + 1)} too few",
         "tests/core/explain/test_merge.py",
     ),
     (
@@ -410,8 +417,8 @@ MUTATIONS = [
     (
         "a limit that was equal does not follow its request",
         "src/numalign/core/explain/pod_edits.py",
-        "keeps = limit is not None and before not in {None, limit} and limit >= amount",
-        "keeps = limit is not None and before is not None and limit >= amount",
+        "keeps = before not in {None, limit} and limit >= amount",
+        "keeps = before is not None and limit >= amount",
         "tests/core/explain/test_pod_edits.py",
     ),
     (

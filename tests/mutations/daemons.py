@@ -77,7 +77,7 @@ MUTATIONS = [
     (
         "an agent that has halted goes on deciding",
         f"{AGENT}/step.py",
-        "    if state.halted:\n        return state, _answer_halted(state, event)\n",
+        '    if state.halted:\n        return state, _answer_all(event, "AgentHalted", state.halted)\n',
         "",
         "tests/apps/agent/test_step.py",
     ),

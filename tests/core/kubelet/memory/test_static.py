@@ -39,6 +39,8 @@ def test_nodes_of_a_group_serve_that_group_only():
     policy, accounts = fresh()
     accounts = static.charged(accounts, 0b011, {"memory": 20 * GI}, {})
     assert hints(policy, accounts, GI) == [(0b100, True), (0b011, False)]
+    assert hints(policy, accounts, 11 * GI) == [(0b100, True), (0b011, False)]  # all that is left
+    assert hints(policy, accounts, 11 * GI + 1) == [(0b100, True)]
 
 
 def test_memory_is_taken_from_the_lowest_node_upwards():
