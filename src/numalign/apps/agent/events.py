@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from numalign.apps.agent.model import AgentPod, AgentState, Refusal
+from numalign.apps.agent.model import AgentPod, AgentState, Caller, Refusal, Run
 from numalign.apps.agent.notes import Note
 from numalign.core.explain.causes import Case
 from numalign.core.explain.explain import Explanation
@@ -13,6 +13,7 @@ from numalign.core.kubelet.cgroup_limits import Limits
 from numalign.core.kubelet.devices.devices import Device
 from numalign.core.kubelet.devices.plugin_answer import Allocation
 from numalign.core.pod import Qos
+from numalign.core.values.mempolicy import Mempolicy
 from numalign.wire.pods.records import PodRecord
 
 # Events.
@@ -38,6 +39,15 @@ class PodSubmitted:
     now: float
     request: int | None = None
     preferences: Mapping[Preference, tuple[str, ...]] = field(default_factory=dict)
+    run: Run | None = None  # of ``numalign run``
+
+
+@dataclass(frozen=True, slots=True)
+class CallerGone:
+    """The process that waited for its run to be decided about has ended."""
+
+    uid: str
+    now: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +212,7 @@ Event = (
     PodSubmitted
     | PodsApplied
     | PodDeleted
+    | CallerGone
     | DevicesReported
     | DevicesGone
     | DevicesAllocated
@@ -287,6 +298,15 @@ class StartContainer:
     nodes: int | None
     pod: AgentPod
     extra: Allocation  # what device plugins want it to have
+    mempolicy: Mempolicy | None = None  # with the nodes that it spreads memory over
+
+
+@dataclass(frozen=True, slots=True)
+class WatchCaller:
+    """Tell when the process that waits for this run has ended."""
+
+    uid: str
+    caller: Caller
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,6 +398,7 @@ Effect = (
     | AllocateDevices
     | PrestartDevices
     | StartContainer
+    | WatchCaller
     | StopContainer
     | PinContainers
     | PinHelpers

@@ -12,7 +12,10 @@ from numalign.core.kubelet.devices.devices import Device
 from numalign.core.kubelet.devices.plugin_answer import Allocation
 from numalign.core.kubelet.host import Host, HostState
 from numalign.core.pod import Container, Pod
+from numalign.core.values.mempolicy import Mempolicy
+from numalign.core.values.sets import NodeSet
 from numalign.wire.kubelet.config import KubeletConfig
+from numalign.wire.pods.annotations import mempolicy_of
 from numalign.wire.pods.records import PodRecord
 
 
@@ -27,6 +30,8 @@ class Phase(StrEnum):
 
 WAITING_FOR_PLUGIN: Final = "WaitingForDevicePlugin"
 WAITING_FOR_NAME: Final = "WaitingForPredecessor"
+WAITING_FOR_ROOM: Final = "WaitingForRoom"
+RUN_SOURCE: Final = "run"  # of pods that ``numalign run`` asks for
 TERMINAL: Final = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 
 
@@ -61,6 +66,27 @@ DeviceKey = tuple[str, str]  # container, resource
 
 
 @dataclass(frozen=True, slots=True)
+class Caller:
+    """The process that becomes the command of a run; its start tells it from later namesakes."""
+
+    pid: int
+    start: int  # clock ticks after the boot
+    boot: str  # of this boot of the kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What only a pod of ``numalign run`` has: who waits in the foreground."""
+
+    caller: Caller
+    waits: bool = False  # until it fits, instead of being refused
+    ticket: int = 0  # those who wait are served in this order
+    # None of what follows is kept over a restart.
+    request: int | None = None  # who waits for the answer
+    is_explained: bool = True  # False: why it does not fit is being found out
+
+
+@dataclass(frozen=True, slots=True)
 class AgentPod:
     """One pod that the agent was given, whatever became of it."""
 
@@ -78,6 +104,12 @@ class AgentPod:
     # Devices that were chosen but whose plugin has not answered yet, and what plugins answered.
     awaited: frozenset[DeviceKey] = frozenset()
     allocations: Mapping[DeviceKey, Allocation] = field(default_factory=dict)
+    run: Run | None = None  # of a command in the foreground of a terminal
+
+    @property
+    def waits_for_room(self) -> bool:
+        """Whether it was found not to fit, and is decided about again when something is free."""
+        return self.phase is Phase.PENDING and self.reason == WAITING_FOR_ROOM
 
     @property
     def waits_for_plugin(self) -> bool:
@@ -92,7 +124,7 @@ class AgentPod:
     @property
     def is_undecided(self) -> bool:
         """Whether it waits to be decided about, so that it has nothing yet."""
-        return self.waits_for_plugin or self.waits_for_name
+        return self.waits_for_plugin or self.waits_for_name or self.waits_for_room
 
     @property
     def key(self) -> tuple[str, str]:
@@ -128,6 +160,11 @@ def waiting(pod: AgentPod, resources: Sequence[str]) -> AgentPod:
 def waiting_for_name(pod: AgentPod) -> AgentPod:
     """The same pod without a decision, until those that it replaces have ended."""
     return _undecided(pod, WAITING_FOR_NAME, "waiting until the pods that it replaces have ended")
+
+
+def waiting_for_room(pod: AgentPod, message: str) -> AgentPod:
+    """The same pod without a decision, until it fits."""
+    return _undecided(pod, WAITING_FOR_ROOM, message)
 
 
 def _undecided(pod: AgentPod, reason: str, message: str) -> AgentPod:
@@ -194,6 +231,8 @@ class AgentSetup:
     save_retry_seconds: float = 1.0  # until what could not be saved is tried again
     # Whether containers are plain processes: these get no mounts, device files or images.
     runs_processes: bool = False
+    has_weighted_interleave: bool = False  # whether the kernel knows this memory policy
+    without_mempolicy: str = ""  # why the runtime sets no memory policies, if it does not
 
 
 def placed_cpus(setup: AgentSetup, state: AgentState, uid: str, container: Container) -> int:
@@ -224,3 +263,16 @@ def placed_nodes(state: AgentState, uid: str, name: str) -> int | None:
     """The NUMA nodes that a container's memory is bound to; None if it is not."""
     found = mems_of(state.host.memory.entries.get(uid, {}).get(name, ()))
     return None if found is None else found.mask
+
+
+def memory_nodes(setup: AgentSetup, host: HostState, uid: str, name: str) -> NodeSet:
+    """The NUMA nodes that a container's memory may come from: its own, or all that have some."""
+    found = mems_of(host.memory.entries.get(uid, {}).get(name, ()))
+    nodes = setup.host.info.nodes
+    return found or NodeSet.of(node.id for node in nodes if node.memory_bytes)
+
+
+def placed_mempolicy(setup: AgentSetup, state: AgentState, uid: str, name: str) -> Mempolicy | None:
+    """How a container's memory is spread over its nodes; None: as the kernel does by default."""
+    asked = mempolicy_of(state.pods[uid].record, name)
+    return None if asked is None else asked.within(memory_nodes(setup, state.host, uid, name))

@@ -51,6 +51,10 @@ class Processes:
             spec = self._spec(request)
         except ConfigError as error:
             raise PeerError(str(error)) from error
+        if (run := request.pod.run) is not None:
+            caller = run.caller
+            attached = await self.runtime.attach(spec, caller.pid, caller.start, caller.boot)
+            return Started(attached.pid)
         started = await self.runtime.start(spec)
         if isinstance(started, Exited):
             raise PeerError(started.message or f"ended at once with code {started.code}")
@@ -73,6 +77,7 @@ class Processes:
             log_path=self.log_path(request.uid, request.container),
             cpus=CpuSet(request.cpus),
             mems=None if request.nodes is None else NodeSet(request.nodes),
+            mempolicy=request.mempolicy,
             qos=qos_class(pod.pod, self._settings),
             limits=limits_of_container(
                 pod.pod, container, self._settings, exclusive=is_own, quota=self._quota
