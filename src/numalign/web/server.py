@@ -18,6 +18,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from numalign.adapters.local.private import check_private
 from numalign.apps.agent.metrics import AgentMetrics
 from numalign.apps.agent.views.port import AgentPort
 from numalign.core.errors import ConfigError
@@ -242,6 +243,7 @@ def unix_listener(path: Path) -> Iterator[socket.socket]:
             f"{path}: the path of the socket is longer than {UNIX_PATH_BYTES_MAX} bytes, which "
             "Linux does not allow. Choose a shorter one."
         )
+    check_private(path.parent)
     _remove_stale(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
