@@ -7,7 +7,7 @@ import pytest
 from numalign.adapters.local.paths import read_token, token_of
 from numalign.adapters.local.private import check_contents, check_private, make_private
 from numalign.core.errors import ConfigError
-from numalign.web.server import unix_listener
+from numalign.web.serving.listeners import unix_listener
 
 STRANGER = 65534
 

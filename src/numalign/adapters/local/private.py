@@ -32,11 +32,11 @@ def make_private(directory: Path) -> None:
         missing.append(at)
         at = at.parent
     check_private(at, is_shared=bool(missing))
-    try:
-        for one in reversed(missing):
+    for one in reversed(missing):
+        try:
             one.mkdir(mode=PRIVATE_DIRECTORY)  # whatever the umask leaves to others
-    except OSError as error:
-        raise ConfigError(f"{one}: cannot be made: {error.strerror}.") from error
+        except OSError as error:
+            raise ConfigError(f"{one}: cannot be made: {error.strerror}.") from error
     check_private(directory)
     if not directory.is_dir():
         raise ConfigError(f"{directory}: found no directory. Name another with --state-dir.")

@@ -20,7 +20,7 @@ from numalign.cli.agent.agent import check_runtime, socket_of
 from numalign.cli.daemon import address, configure_logs
 from numalign.core.errors import CorruptCheckpointError, PeerError, StartError
 from numalign.core.kubelet.start_advice import with_advice
-from numalign.web.server import serve
+from numalign.web.server import Tcp, serve
 
 LOCK_NAME: Final = "agent.lock"
 # What the agent believes or runs when it starts; whoever wrote it could have it do anything.
@@ -99,8 +99,7 @@ async def _served(options: Options, tcp: tuple[str, int] | None, *, ends_pods: b
     api = serve(
         parts.agent,
         unix_socket=paths.socket_path(options.state_dir),
-        tcp=tcp,
-        token=paths.token_of(options.state_dir),
+        tcp=None if tcp is None else Tcp(tcp, paths.token_of(options.state_dir)),
         metrics=metrics,
         on_started=lambda addresses: _say_where(options, addresses, ends_pods=ends_pods),
     )
