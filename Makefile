@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Where `make run` keeps its state: in the checkout, where nobody else can have laid a trap.
+STATE ?= .run
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
@@ -20,7 +22,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@touch $(STAMP)
 
 run: setup ## Run the agent on this host with a few example pods
-	$(BIN)/numalign up --state-dir "$${TMPDIR:-/tmp}/numalign-run-$$(id -u)"
+	$(BIN)/numalign up --state-dir "$(STATE)"
 
 test: setup ## Run all tests that need nothing but this checkout
 	$(BIN)/python -m pytest -m "not e2e and not e2e_numa"
@@ -57,5 +59,5 @@ lock: setup ## Resolve the dependencies anew into requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group dev -o requirements.lock pyproject.toml
 
 clean: ## Remove everything that make made
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .run
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

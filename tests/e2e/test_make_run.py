@@ -1,20 +1,22 @@
 """What ``make run`` starts: the kernel agrees with what the agent shows."""
 
+import contextlib
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
 from tests.apps.agent.processes import allowed_cpus
 from tests.paths import CHECKOUT
-from tests.sockets import make_short_directory
 
 pytestmark = [pytest.mark.e2e, pytest.mark.e2e_quick]
 
+STATE = CHECKOUT / ".run"
 NUMALIGN = [sys.executable, "-m", "numalign"]
 
 
@@ -33,39 +35,52 @@ def running(socket):
     }
 
 
-@pytest.fixture
-def ran():
-    """``make run`` in a checkout, with a state directory of its own; its socket."""
-    root = make_short_directory("nr-")
-    socket = root / f"numalign-run-{os.geteuid()}" / "agent.sock"
+@contextlib.contextmanager
+def make_run(ending=signal.SIGINT):
+    """``make run`` in the checkout, for the time of the block."""
     with (
-        (root / "output").open("wb") as output,
+        tempfile.TemporaryFile() as output,
         subprocess.Popen(
             ["make", "run"],
             cwd=CHECKOUT,
-            env={**os.environ, "TMPDIR": str(root)},
             stdout=output,
             stderr=output,
             start_new_session=True,
         ) as process,
     ):
         try:
-            yield socket
+            yield STATE / "agent.sock"
         finally:
-            os.killpg(process.pid, signal.SIGINT)
+            os.killpg(process.pid, ending)
             process.wait(60)
-            said = (root / "output").read_text()
-    left = list((socket.parent / "runs").glob("*"))
-    shutil.rmtree(root, ignore_errors=True)
-    assert left == [], f"the example pods end with it: {said[-2000:]}"
+            output.seek(0)
+            said = output.read().decode()
+    if ending == signal.SIGINT:
+        left = list((STATE / "runs").glob("*"))
+        assert left == [], f"the example pods end with it: {said[-2000:]}"
+
+
+def until_all_four_are_there(socket):
+    end = time.monotonic() + 60
+    while len(running(socket)) < 4 and time.monotonic() < end:
+        time.sleep(0.5)
+    return running(socket)
+
+
+@pytest.fixture
+def ran():
+    if STATE.exists():
+        pytest.skip(f"somebody uses {STATE}")
+    try:
+        with make_run() as socket:
+            yield socket
+    finally:
+        shutil.rmtree(STATE, ignore_errors=True)
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs a CPU to reserve, one to give")
 def test_make_run_shows_pinned_pods_and_the_kernel_agrees_with_get_cpus(ran):
-    end = time.monotonic() + 60
-    while len(running(ran)) < 4 and time.monotonic() < end:
-        time.sleep(0.5)
-    pods = running(ran)
+    pods = until_all_four_are_there(ran)
     assert {name for name, pod in pods.items() if pod["status"]["phase"] == "Failed"} == {"too-big"}
     shown = {}  # container -> (use, CPUs) of the rows of `numalign get cpus`
     for row in asked(ran, "get", "cpus"):
@@ -83,6 +98,21 @@ def test_make_run_shows_pinned_pods_and_the_kernel_agrees_with_get_cpus(ran):
             assert cpus == numbers(allowed_cpus(placed["pid"])), f"{name}/{container}"
             checked += 1
     assert checked == 4, "worker, streamer, app and its sidecar"
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs a CPU to reserve, one to give")
+def test_make_run_works_again_after_a_kill_and_after_an_orderly_end():
+    if STATE.exists():
+        pytest.skip(f"somebody uses {STATE}")
+    try:
+        for ending in (signal.SIGKILL, signal.SIGINT, signal.SIGINT):
+            with make_run(ending) as socket:
+                pods = until_all_four_are_there(socket)
+                assert len(pods) == 4
+                assert pods["pinned-worker"]["status"]["phase"] == "Running"
+        assert (STATE.stat().st_mode & 0o777, STATE.stat().st_uid) == (0o700, os.geteuid())
+    finally:
+        shutil.rmtree(STATE, ignore_errors=True)
 
 
 def numbers(text):

@@ -21,7 +21,7 @@ from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet.admission import node_fit
 from numalign.core.kubelet.devices.devices import Device
 from numalign.core.machine.kubelet_view import machine_info
-from numalign.web.server import serve
+from numalign.web.server import Tcp, serve
 from numalign.wire.kubelet.config import KubeletConfig
 
 TOKEN = "the-token"
@@ -195,8 +195,7 @@ def served(agent, directory, **more):
             await serve(
                 agent,
                 unix_socket=path,
-                tcp=("127.0.0.1", 0),
-                token=TOKEN,
+                tcp=Tcp(("127.0.0.1", 0), TOKEN),
                 metrics=agent.metrics,
                 on_started=started,
                 **more,

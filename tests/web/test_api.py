@@ -21,7 +21,7 @@ from numalign.web.application import application
 from numalign.web.openapi import PATHS
 from numalign.web.page import CONTENT_POLICY, PAGE
 from numalign.web.requests import Access
-from numalign.web.server import tcp_listener, unix_listener
+from numalign.web.serving.listeners import tcp_listener, unix_listener
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 

@@ -39,11 +39,14 @@ class ProblemError(Exception):
         self.changes = changes
 
 
+def encoded(value: object) -> bytes:
+    return msgspec.json.encode(value, enc_hook=str)
+
+
 def json_answer(
     value: object, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    content = msgspec.json.encode(value, enc_hook=str)
-    return Response(content, status, headers, media_type=JSON_TYPE)
+    return Response(encoded(value), status, headers, media_type=JSON_TYPE)
 
 
 def problem_answer(problem: ProblemError) -> Response:

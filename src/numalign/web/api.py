@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from numalign.adapters.local.descriptors import shortage
 from numalign.apps.agent.events import Answer
 from numalign.apps.agent.metrics import CONTENT_TYPE, AgentMetrics
 from numalign.apps.agent.model import AgentPod, RunState
@@ -26,22 +27,29 @@ from numalign.apps.agent.views.answers import Health, Pod
 from numalign.apps.agent.views.captured import captured
 from numalign.apps.agent.views.node import node_view
 from numalign.apps.agent.views.pods import (
-    decision_view,
+    decisions_view,
     pod_list,
     pod_view,
-    refusal_view,
     time_text,
 )
 from numalign.apps.agent.views.port import AgentPort
 from numalign.core.errors import NumalignError
 from numalign.core.values.token_bucket import TokenBucket
 from numalign.web import applying, log_files
-from numalign.web.answers import ProblemError, Stream, health_answer, json_answer
+from numalign.web.answers import (
+    JSON_TYPE,
+    ProblemError,
+    Stream,
+    encoded,
+    health_answer,
+    json_answer,
+)
 from numalign.web.openapi import document
 from numalign.web.page import CONTENT_POLICY, PAGE
 from numalign.web.requests import (
     access_of,
     body_of,
+    budget_of,
     container_named,
     flag,
     identify,
@@ -49,10 +57,12 @@ from numalign.web.requests import (
     number,
     require,
 )
+from numalign.web.serving.budgets import LongAnswer
 from numalign.wire.bundle import packed
 
 TAIL_LINES_MAX: Final = 1_000_000
 DECISIONS_MAX: Final = 1_000
+_LONG: Final = frozenset({"trace", "explanation"})
 UNAVAILABLE: Final = frozenset({"StateNotSaved"})  # not the pod's fault: try again
 
 
@@ -64,7 +74,9 @@ class Limits:
     header_seconds_max: float = 10.0
     write_seconds_max: float = 30.0  # a client that reads nothing for so long is dropped
     connections_max: int = 128  # of each socket
-    streams_max: int = 32  # events and logs, of both sockets together
+    per_peer_max: int = 32  # of them from one address of another host; 0: no more than all
+    streams_max: int = 32  # events and logs, of each socket
+    costly_max: int = 16  # long answers being made or sent, of each socket
     changes_per_second: float = 200.0
     changes_burst: float = 400.0
     ping_seconds: float = 15.0  # a quiet stream says that it lives
@@ -78,58 +90,66 @@ class Api:
     metrics: AgentMetrics
     limits: Limits = field(default_factory=Limits)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
-    streams: int = 0
+    server_problems: Callable[[], list[str]] = list
     _bucket: TokenBucket | None = None
 
     # Looking.
 
     async def list_pods(self, request: Request) -> Response:
         agent, query = self.agent, request.query_params
-        uids = [
-            uid
-            for uid, known in agent.state.pods.items()
-            if query.get("name", known.pod.name) == known.pod.name
-            and query.get("namespace", known.pod.namespace) == known.pod.namespace
-        ]
-        env = access_of(request).allows(request)
-        return json_answer(pod_list(agent.setup, agent.state, uids, env=env))
+        setup, state, env = agent.setup, agent.state, access_of(request).allows(request)
+        name, namespace = query.get("name"), query.get("namespace")
+
+        def made() -> bytes:
+            uids = [
+                uid
+                for uid, known in state.pods.items()
+                if name in (None, known.pod.name) and namespace in (None, known.pod.namespace)
+            ]
+            return encoded(pod_list(setup, state, uids, env=env))
+
+        shared = f"pods env={env}" if name is None and namespace is None else None
+        return await _costly(request, shared, [state], made)
 
     async def show_pod(self, request: Request) -> Response:
         uid = self._known(request).pod.uid
         return json_answer(self._pod(uid, env=access_of(request).allows(request)))
 
     async def show_node(self, request: Request) -> Response:
-        del request
-        return json_answer(node_view(self.agent.setup, self.agent.state, self.agent.machine))
+        agent = self.agent
+        setup, state, machine = agent.setup, agent.state, agent.machine
+        return await _costly(
+            request, "node", [state, machine], lambda: encoded(node_view(setup, state, machine))
+        )
 
     async def capture(self, request: Request) -> Response:
-        del request
         agent = self.agent
         found = captured(agent.setup, agent.state, agent.machine, time_text(time.time()) or "")
         headers = {"content-disposition": 'attachment; filename="numalign-capture.tar.gz"'}
-        # Packing a large machine takes a moment in which others are to be answered too.
-        data = await asyncio.to_thread(packed, found)
-        return Response(data, headers=headers, media_type="application/gzip")
+        return await _costly(
+            request, None, (), lambda: packed(found), "application/gzip", headers=headers
+        )
 
     async def list_decisions(self, request: Request) -> Response:
         """The last decisions with their traces, newest first."""
         limit = number(request, "limit", 1, DECISIONS_MAX) or DECISIONS_MAX
+        is_long = flag(request, "trace", default="true")
         uid = request.query_params.get("uid")
-        recent = self.agent.recent
-        heard = {decision.note.pod.uid for decision in recent}
-        before = [r for r in self.agent.state.refusals.values() if r.uid not in heard]
-        wanted = [d for d in recent if uid is None or d.note.pod.uid == uid]
-        found = [decision_view(decision) for decision in reversed(wanted[-limit:])]
-        found += [refusal_view(r) for r in reversed(before) if uid is None or r.uid == uid]
-        found = found[:limit]
-        if not flag(request, "trace", default="true"):
-            long = {"trace", "explanation"}
-            found = [{key: d[key] for key in d if key not in long} for d in found]
-        return json_answer({"items": found})
+        recent, refusals = list(self.agent.recent), self.agent.state.refusals
+
+        def made() -> bytes:
+            found = decisions_view(recent, refusals, uid, limit)
+            if not is_long:
+                found = [{key: d[key] for key in d if key not in _LONG} for d in found]
+            return encoded({"items": found})
+
+        shared = f"decisions trace={is_long}" if uid is None and limit == DECISIONS_MAX else None
+        return await _costly(request, shared, [refusals, *recent], made)
 
     async def show_metrics(self, request: Request) -> Response:
-        del request
-        return Response(self.metrics.text(self.agent.state), media_type=CONTENT_TYPE)
+        # Not in a thread: the counts change while they are written down.
+        text = self.metrics.text(self.agent.state)
+        return await _costly(request, None, (), lambda: text, CONTENT_TYPE)
 
     async def healthz(self, request: Request) -> Response:
         del request
@@ -137,7 +157,8 @@ class Api:
 
     async def readyz(self, request: Request) -> Response:
         del request
-        problems = self.agent.health()
+        short = shortage()
+        problems = [*self.agent.health(), *self.server_problems(), *([short] if short else [])]
         return health_answer(problems)
 
     async def openapi(self, request: Request) -> Response:
@@ -154,8 +175,9 @@ class Api:
     async def events(self, request: Request) -> Response:
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
-        self._take_stream()
-        return Stream(self._events(), "text/event-stream", self._give_stream_back)
+        budget = budget_of(request)
+        budget.take_stream()
+        return Stream(self._events(), "text/event-stream", budget.give_stream_back)
 
     async def log(self, request: Request) -> Response:
         require(request)
@@ -176,20 +198,12 @@ class Api:
 
         if request.method == "HEAD":
             return Response(media_type="text/plain; charset=utf-8")
-        self._take_stream()
+        budget = budget_of(request)
+        budget.take_stream()
         parts = log_files.read(
             self.agent.log_path(uid, name), tail=tail, follow=follow, ended=ended
         )
-        return Stream(parts, "text/plain; charset=utf-8", self._give_stream_back)
-
-    def _take_stream(self) -> None:
-        if self.streams >= self.limits.streams_max:
-            error = f"{self.streams} streams are open, which is the limit; close some"
-            raise ProblemError(503, "TooManyStreams", error, headers={"retry-after": "5"})
-        self.streams += 1
-
-    def _give_stream_back(self) -> None:
-        self.streams -= 1
+        return Stream(parts, "text/plain; charset=utf-8", budget.give_stream_back)
 
     async def _events(self) -> AsyncIterator[bytes]:
         notes = self.agent.subscribe()
@@ -319,6 +333,29 @@ class Api:
         if known is None:
             raise _unknown(uid)
         return known
+
+
+async def _costly(
+    request: Request,
+    shared: str | None,
+    made_of: Sequence[object],
+    make: Callable[[], bytes],
+    media_type: str = JSON_TYPE,
+    *,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """A long answer, in its turn; one that is ``shared`` is made once while nothing changes."""
+    budget = budget_of(request)
+    end_turn = await budget.take_turn()
+    try:
+        if shared is None:
+            content = await asyncio.to_thread(make)
+        else:
+            content = await budget.views.get(shared, made_of, make)
+    except BaseException:
+        end_turn()
+        raise
+    return LongAnswer(content, media_type, end_turn, headers)
 
 
 async def _next(notes: AsyncIterator[Note]) -> Note:

@@ -18,6 +18,7 @@ from numalign.web.answers import ProblemError, left_alone, problem_answer, told_
 from numalign.web.api import Api
 from numalign.web.requests import Access
 from numalign.web.runs import Runs
+from numalign.web.serving.budgets import Budget
 
 _HEADERS: Final = (
     (b"cache-control", b"no-store"),
@@ -35,6 +36,7 @@ def application(api: Api, access: Access) -> Starlette:
     def checked(endpoint: Endpoint) -> Endpoint:
         async def call(request: Request) -> Response:
             access.check_host(request)
+            access.check_reader(request)
             return await endpoint(request)
 
         return call
@@ -83,6 +85,7 @@ def application(api: Api, access: Access) -> Starlette:
     )
     app.router.redirect_slashes = False
     app.state.access = access
+    app.state.budget = Budget(api.limits.streams_max, api.limits.costly_max)
     return app
 
 

@@ -7,10 +7,7 @@ limit, and nothing changes before it is understood in full.
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from starlette.applications import Starlette
@@ -25,7 +22,9 @@ from numalign.web import probes
 from numalign.web.answers import JSON_TYPE, ProblemError, left_alone, problem_answer, told_problem
 from numalign.web.api import Limits
 from numalign.web.requests import body_of
-from numalign.web.server import serve_app, tcp_listener
+from numalign.web.serving.http_server import serve_app
+from numalign.web.serving.listeners import tcp_listener
+from numalign.web.serving.tls import Tls, tls_context
 from numalign.wire.kubernetes import extender
 
 # A kube-scheduler keeps idle connections for 90 s; who closes first loses a request at times.
@@ -33,15 +32,6 @@ KEEP_ALIVE_SECONDS: Final = 120
 BODY_SECONDS_MAX: Final = 10.0
 LIMITS: Final = Limits(body_bytes_max=extender.BODY_BYTES_MAX, connections_max=256)
 PREFIX: Final = "/scheduler"
-
-
-@dataclass(frozen=True, slots=True)
-class Tls:
-    """The certificate of the server, and the authority of allowed clients; None: everybody."""
-
-    certificate: Path
-    key: Path
-    client_authority: Path | None = None
 
 
 class ExtenderApi:
@@ -155,19 +145,3 @@ async def serve(
         keep_alive_seconds=KEEP_ALIVE_SECONDS,
         on_started=on_started,
     )
-
-
-def tls_context(tls: Tls) -> ssl.SSLContext:
-    """TLS 1.2 or newer, with a client certificate where an authority for them is given."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(tls.certificate, tls.key)
-        if tls.client_authority is not None:
-            context.load_verify_locations(tls.client_authority)
-            context.verify_mode = ssl.CERT_REQUIRED
-    except (OSError, ssl.SSLError) as exc:
-        raise ConfigError(
-            f"{tls.certificate}, {tls.key}: cannot use this certificate: {exc.strerror or exc}."
-        ) from exc
-    return context

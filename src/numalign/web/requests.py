@@ -16,12 +16,15 @@ from starlette.requests import Request
 from numalign.apps.agent.model import AgentPod
 from numalign.core.errors import WireError
 from numalign.web.answers import ProblemError
+from numalign.web.serving.budgets import Budget
 from numalign.wire.pods.records import PodRecord
 from numalign.wire.pods.workloads import Expansion, expanded
 
 NAME_CHARS_MAX: Final = 253
 # A uid becomes part of paths, so less is allowed than Kubernetes does.
 _UID: Final = re.compile(r"[A-Za-z0-9][-_.A-Za-z0-9]{0,62}", re.ASCII)
+LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
+_HOST: Final = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[^\[\]:]+)(?::[0-9]{1,5})?", re.ASCII)
 _SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"  # those of Kubernetes' generated names
 _TRUE: Final = frozenset({"", "1", "true"})
 _FALSE: Final = frozenset({"0", "false"})
@@ -32,25 +35,49 @@ class Access:
     trusted: bool  # whoever can connect may change things
     token: str = ""
     hosts: frozenset[str] | None = None  # names in the Host header; None: any
+    read_token: str = ""  # allows to look where that needs a token
+    is_remote: bool = False  # other hosts can connect, so that looking needs a token too
 
     def allows(self, request: Request) -> bool:
-        if self.trusted:
-            return True
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not self.token:
-            return False
-        return hmac.compare_digest(given.strip().encode(), self.token.encode())
+        """Whether somebody may do and see everything, as the owner does."""
+        return self.trusted or _is_bearer_of(request, self.token)
+
+    def check_reader(self, request: Request) -> None:
+        """Refuses somebody who may not even look."""
+        if self.is_remote and not (self.allows(request) or _is_bearer_of(request, self.read_token)):
+            raise _unauthorized(
+                "from other hosts this needs the header 'Authorization: Bearer TOKEN' with the "
+                "token from read-token in the agent's state directory"
+            )
 
     def check_host(self, request: Request) -> None:
         """Refuses a page of another site that had its name resolved to this host."""
         if self.hosts is None:
             return
+        server = request.scope.get("server") or ("",)
+        own = f"[{server[0]}]" if ":" in server[0] else server[0]
         host = request.headers.get("host", "")
-        name = host[: host.index("]") + 1] if "]" in host else host.partition(":")[0]
-        if name.lower() not in self.hosts:
+        if host_name(host) not in {*self.hosts, *([own] if self.is_remote else ())}:
+            expected = "one of this host (--allowed-host adds names)"
             raise ProblemError(
-                421, "MisdirectedRequest", f"found the host name {host[:100]!r}, expected localhost"
+                421,
+                "MisdirectedRequest",
+                f"found the host name {host[:100]!r}, "
+                f"expected {expected if self.is_remote else 'localhost'}",
             )
+
+
+def host_name(header: str) -> str | None:
+    """The name in a Host header, in small letters; None if it is none, whatever it begins with."""
+    found = _HOST.fullmatch(header)
+    return found["name"].lower() if found else None
+
+
+def _is_bearer_of(request: Request, token: str) -> bool:
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not token:
+        return False
+    return hmac.compare_digest(given.strip().encode(), token.encode())
 
 
 def access_of(request: Request) -> Access:
@@ -59,16 +86,23 @@ def access_of(request: Request) -> Access:
     return access
 
 
+def budget_of(request: Request) -> Budget:
+    budget = request.app.state.budget
+    assert isinstance(budget, Budget), "application() sets it"
+    return budget
+
+
 def require(request: Request) -> None:
     """Refuses a request that may not change things."""
     if not access_of(request).allows(request):
-        raise ProblemError(
-            401,
-            "Unauthorized",
+        raise _unauthorized(
             "this needs the unix socket, or the header 'Authorization: Bearer TOKEN' with the "
-            "token from the agent's state directory",
-            headers={"www-authenticate": "Bearer"},
+            "token from the agent's state directory"
         )
+
+
+def _unauthorized(error: str) -> ProblemError:
+    return ProblemError(401, "Unauthorized", error, headers={"www-authenticate": "Bearer"})
 
 
 def container_named(request: Request, known: AgentPod) -> str:

@@ -24,12 +24,14 @@ class AgentProcess:
 
     wait_seconds = WAIT_SECONDS
 
-    def __init__(self, *, config=None, arguments=()):
+    def __init__(self, *, config=None, arguments=(), descriptors=None):
         self.root = make_short_directory("na-")
         self.state = self.root / "s"
         self.pods = self.root / "pods"
         self.pods.mkdir()
         self.arguments = list(arguments)
+        # What the agent may have open at most; None: as many as we.
+        self.limit = [] if descriptors is None else ["prlimit", f"--nofile={descriptors}"]
         if config is not None:
             (self.root / "config.yaml").write_text(config)
             self.arguments += ["--config", str(self.root / "config.yaml")]
@@ -45,7 +47,7 @@ class AgentProcess:
         self.clean_up()
 
     def start(self, *, wait=True):
-        command = [sys.executable, "-m", "numalign", "agent", "--listen", ""]
+        command = [*self.limit, sys.executable, "-m", "numalign", "agent", "--listen", ""]
         command += ["--state-dir", str(self.state), "--pods", str(self.pods), *self.arguments]
         self.process = subprocess.Popen(
             command, stdout=self.output, stderr=self.output, env=self.environment
@@ -60,6 +62,11 @@ class AgentProcess:
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(WAIT_SECONDS)
+
+    def tcp(self):
+        """The URL on which an agent that listens on TCP does so."""
+        self.until(lambda: "in a browser: " in self.said(), "the agent to say where it listens")
+        return self.said().rpartition("in a browser:")[2].split()[0]
 
     def said(self):
         self.output.flush()

@@ -160,10 +160,10 @@ def connected(place: str, token: str | None = None) -> Iterator[AgentClient]:
 
 
 def is_answered(place: str) -> bool:
-    """Whether somebody answers at ``unix:///PATH``."""
+    """Whether somebody whom we may trust answers at ``unix:///PATH``."""
     try:
         _probe(place.removeprefix("unix://"))
-    except PeerError:
+    except (ConfigError, PeerError):
         return False
     return True
 
@@ -175,8 +175,14 @@ def capture_of(place: str) -> bytes:
 
 def _probe(path: str) -> None:
     """Connects once by hand: the words for each failure are better, and nothing is left open."""
+    import os
     import socket
+    from pathlib import Path
 
+    from numalign.adapters.local.private import check_private
+
+    if os.path.lexists(path):
+        check_private(Path(path))  # a planted one would hear what is meant for the agent
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(CONNECT_SECONDS)
         try:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from numalign.adapters.local.private import check_private
 from numalign.core.errors import ConfigError
 
 SOCKET_NAME: Final = "agent.sock"
@@ -26,6 +27,11 @@ def state_directory(environ: Mapping[str, str] = os.environ, *, uid: int | None 
     # A relative path is to be ignored, says the XDG specification.
     root = Path(base) if base.startswith("/") else Path.home() / ".local" / "state"
     return root / "numalign"
+
+
+def trial_directory() -> Path:
+    """The directory of ``numalign up``: private too, and apart from that of the agent."""
+    return state_directory() / "up"
 
 
 def cgroup_parent(directory: Path) -> str:
@@ -55,7 +61,8 @@ def token_path(directory: Path) -> Path:
 
 
 def read_token(path: Path) -> str:
-    """The token of a file; ConfigError if others could read it too, or if it is none."""
+    """The token of a file; ConfigError if others know it or could have written it, or if none."""
+    check_private(path)
     try:
         with path.open("rb") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)

@@ -49,7 +49,10 @@ async def supervised(directory: RunDirectory) -> tuple[Run, int] | None:
     # With exit.json on the disk nothing is left to wait for, even if its writer still lives.
     while exit_of(directory) is None and directory.is_held():
         run = directory.run
-        handle = supervisors.handle_of(run) if run else None
+        try:
+            handle = supervisors.handle_of(run) if run else None
+        except OSError:
+            handle = None  # out of descriptors or memory just now
         if run and handle is not None:
             return run, handle
         # It is just starting, or just ending.

@@ -27,6 +27,7 @@ from numalign.adapters.cgroups.tree import (
     pod_group,
     qos_group,
 )
+from numalign.adapters.local import descriptors
 from numalign.adapters.processes import attached, callers, proc_table, supervisors
 from numalign.adapters.processes import drift as process_drift
 from numalign.adapters.processes import found as found_runs
@@ -46,6 +47,7 @@ from numalign.core.pod import Qos
 from numalign.core.values.sets import CpuSet, NodeSet
 
 KILL_SECONDS_MAX: Final = 30.0
+LOOK_SECONDS: Final = 1.0
 _SUPERVISORS: Final = "supervisors"
 
 __all__ = [
@@ -67,7 +69,7 @@ class _Watched:
     directory: RunDirectory
     record: Record
     run: Run
-    handle: int  # pidfd of the supervisor
+    handle: int | None  # pidfd of the supervisor; None where descriptors are short
     ended: asyncio.Future[Exited]
     is_told: bool  # whether its end is news
 
@@ -173,7 +175,15 @@ class ProcessRuntime:
     async def _wait_for_start(
         self, directory: RunDirectory, spec: RunSpec, pid: int, report: int
     ) -> Running | Exited:
-        handle = os.pidfd_open(pid)  # our own child, so the number is still its
+        try:
+            handle = os.pidfd_open(pid)  # our own child, so the number is still its
+        except OSError as error:
+            os.close(report)
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            await self._kill_group(container_group(spec.qos, spec.pod_uid, spec.container))
+            self._remove_run(directory, spec)
+            raise PeerError(f"container {spec.container}: {error.strerror}", retry=True) from error
         try:
             text = await asyncio.wait_for(supervisors.first_words(report), START_SECONDS_MAX)
         except TimeoutError:
@@ -203,16 +213,42 @@ class ProcessRuntime:
         loop = asyncio.get_running_loop()
         watched = _Watched(directory, record, run, handle, loop.create_future(), is_told)
         self._watched[record.pod_uid, record.container] = watched
-        loop.add_reader(handle, self._supervisor_ended, watched)
+        held = sum(one.handle is not None for one in self._watched.values())
+        # How an attached process ends, only its handle tells.
+        if record.is_attached or descriptors.is_handle_affordable(held):
+            loop.add_reader(handle, self._supervisor_ended, watched)
+        else:
+            os.close(handle)
+            watched.handle = None
+            loop.call_later(LOOK_SECONDS, self._look_after, watched)
         return watched
 
+    def _look_after(self, watched: _Watched) -> None:
+        """Asks the table of processes about a supervisor for which no descriptor was left."""
+        key = watched.record.pod_uid, watched.record.container
+        if self._watched.get(key) is not watched:
+            return
+        try:
+            is_alive = supervisors.is_alive(watched.run)
+        except OSError:
+            is_alive = True  # nothing can be opened just now
+        if is_alive:
+            loop = asyncio.get_running_loop()
+            loop.call_later(LOOK_SECONDS, self._look_after, watched)
+            return
+        with suppress(ChildProcessError):  # one from before a restart is init's
+            os.waitpid(watched.run.supervisor, os.WNOHANG)
+        self._supervisor_ended(watched)
+
     def _supervisor_ended(self, watched: _Watched) -> None:
-        asyncio.get_running_loop().remove_reader(watched.handle)
+        if watched.handle is not None:
+            asyncio.get_running_loop().remove_reader(watched.handle)
         if watched.record.is_attached:
             self._in_background(self._end_attached(watched))
             return
-        supervisors.reaped(watched.handle)
-        os.close(watched.handle)
+        if watched.handle is not None:
+            supervisors.reaped(watched.handle)
+            os.close(watched.handle)
         if found_runs.exit_of(watched.directory) is None:
             # It was killed. Its container must not go on without anyone to tell how it ends.
             self._in_background(self._kill_orphans(watched))
@@ -226,6 +262,7 @@ class ProcessRuntime:
 
     async def _end_attached(self, watched: _Watched) -> None:
         """Ends what an attached process left behind, as for a container, and tells how it ended."""
+        assert watched.handle is not None, "attached processes keep theirs"
         try:
             await self._kill_family(watched.record, watched.run)
             ended = attached.exit_of(await callers.wait_status(watched.handle))
@@ -269,8 +306,7 @@ class ProcessRuntime:
         if watched is None:
             return None
         if grace_seconds > 0:
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(watched.handle, signal.SIGTERM)
+            supervisors.ask_to_end(watched.run)
             with suppress(TimeoutError):
                 return await asyncio.wait_for(asyncio.shield(watched.ended), grace_seconds)
         await self._kill_family(watched.record, watched.run)
@@ -477,8 +513,9 @@ class ProcessRuntime:
         """Lets go of all containers, which go on running."""
         loop = asyncio.get_running_loop()
         for watched in self._watched.values():
-            loop.remove_reader(watched.handle)
-            os.close(watched.handle)
+            if watched.handle is not None:
+                loop.remove_reader(watched.handle)
+                os.close(watched.handle)
             watched.ended.cancel()
         if self.cgroups is not None and not self._watched:
             self.cgroups.remove_if_unused(_SUPERVISORS, *filter(None, map(qos_group, Qos)))

@@ -26,7 +26,11 @@ _POLL_SECONDS: Final = 0.005
 
 def spawned(program: Path, directory: RunDirectory, lock: int) -> tuple[int, int]:
     """Starts a supervisor; gives its number and the pipe on which it reports."""
-    report, report_child = os.pipe()
+    try:
+        report, report_child = os.pipe()
+    except OSError as error:
+        os.close(lock)
+        raise PeerError(f"the supervisor cannot be run: {error.strerror}", retry=True) from error
     errors = str(directory.path / "supervisor.err")
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     try:
@@ -61,6 +65,24 @@ def handle_of(run: Run) -> int | None:
         os.close(handle)
         return None
     return handle
+
+
+def is_alive(run: Run) -> bool:
+    """Whether the supervisor that wrote a record has not ended."""
+    found = proc_table.process(run.supervisor)
+    return found is not None and found.start == run.supervisor_start
+
+
+def ask_to_end(run: Run) -> None:
+    """Sends SIGTERM to the supervisor of a run, and to nobody who has its number by now."""
+    handle = handle_of(run)
+    if handle is None:
+        return
+    try:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(handle, signal.SIGTERM)
+    finally:
+        os.close(handle)
 
 
 def kill_child(run: Run) -> None:

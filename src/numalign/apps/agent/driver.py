@@ -266,7 +266,7 @@ class Agent:
         """Something that the runtime may refuse: that is a problem to tell, until it works."""
         try:
             yield
-        except PeerError as error:
+        except (PeerError, OSError) as error:  # OSError: out of descriptors or memory, mostly
             self._problems[what] = str(error)
             log.warning("runtime_refused", what=what, error=str(error))
         else:

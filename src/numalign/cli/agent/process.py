@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from numalign.adapters.local import paths
+from numalign.adapters.local.private import check_contents, check_private, make_private
 from numalign.apps.agent.metrics import AgentMetrics
 from numalign.apps.agent.run import Options, Parts, assemble, run
 from numalign.apps.agent.saved import STATE_FILES
@@ -19,9 +20,12 @@ from numalign.cli.agent.agent import check_runtime, socket_of
 from numalign.cli.daemon import address, configure_logs
 from numalign.core.errors import CorruptCheckpointError, PeerError, StartError
 from numalign.core.kubelet.start_advice import with_advice
-from numalign.web.server import serve
+from numalign.web.server import Tcp, serve
 
 LOCK_NAME: Final = "agent.lock"
+# What the agent believes or runs when it starts; whoever wrote it could have it do anything.
+OWN_FILES: Final = ("*", "runs/*", "runs/*/*", "runs/*/*/*.json", "runs/*/*/spec")
+_LOCK_FLAGS: Final = os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 END_SECONDS_MAX: Final = 15.0
 
 
@@ -42,7 +46,7 @@ def run_agent(
     directory = (state_dir or paths.state_directory()).absolute()
     options = Options(directory, pods, config, machine, runtime, socket_of(cri_socket))
     configure_logs()
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(directory)
     try:
         with alone(directory):
             asyncio.run(_served(options, tcp, ends_pods=ends_pods))
@@ -61,10 +65,12 @@ def run_agent(
 
 @contextlib.contextmanager
 def alone(directory: Path) -> Iterator[None]:
-    """Holds the state directory for one agent."""
+    """Holds the state directory for one agent; ConfigError if it is not ours alone."""
+    check_private(directory)
+    check_contents(directory, OWN_FILES)
     # For reading only: a file that is open for writing would keep the filesystem from being
     # mounted read-only.
-    descriptor = os.open(directory / LOCK_NAME, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(directory / LOCK_NAME, _LOCK_FLAGS, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -93,8 +99,7 @@ async def _served(options: Options, tcp: tuple[str, int] | None, *, ends_pods: b
     api = serve(
         parts.agent,
         unix_socket=paths.socket_path(options.state_dir),
-        tcp=tcp,
-        token=paths.token_of(options.state_dir),
+        tcp=None if tcp is None else Tcp(tcp, paths.token_of(options.state_dir)),
         metrics=metrics,
         on_started=lambda addresses: _say_where(options, addresses, ends_pods=ends_pods),
     )

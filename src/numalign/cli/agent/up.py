@@ -3,14 +3,25 @@
 # ruff: noqa: PLC0415 - a command loads what it needs when it runs
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from numalign.cli.agent.agent import LISTEN_DEFAULT, ConfigOption, ListenOption, StateOption
+from numalign.cli.agent.agent import LISTEN_DEFAULT, ConfigOption, ListenOption
 from numalign.cli.app import examples, new_app
+from numalign.cli.options import optional
 
 app = new_app()
+
+UpStateOption = Annotated[
+    Path | None,
+    optional(
+        "--state-dir",
+        help="Where state, logs and sockets are kept. Without it: /var/lib/numalign/up for root, "
+        "~/.local/state/numalign/up for others.",
+    ),
+]
 
 
 @app.command(
@@ -18,7 +29,7 @@ app = new_app()
 )
 def up(
     config: ConfigOption = None,
-    state_dir: StateOption = None,
+    state_dir: UpStateOption = None,
     listen: ListenOption = LISTEN_DEFAULT,
     keep: Annotated[
         bool, typer.Option("--keep", help="Let the example pods go on when it stops.")
@@ -28,15 +39,16 @@ def up(
 
     A worker with a CPU of its own, a memory streamer and a sidecar in the shared pool, and one pod
     that is refused and says why. They are ended when it stops. Its state is kept apart from that of
-    'numalign agent', beside it in numalign-up, so that trying things out touches nothing else.
+    'numalign agent', in the directory 'up' below it, so that trying things out touches nothing
+    else.
     """
-    from numalign.adapters.local.paths import example_pods, state_directory
+    from numalign.adapters.local.paths import example_pods, trial_directory
     from numalign.cli.agent.process import run_agent
 
     return run_agent(
         config=config,
         pods=example_pods(),
-        state_dir=state_dir or state_directory().with_name("numalign-up"),
+        state_dir=state_dir or trial_directory(),
         runtime="process",
         machine=None,
         listen=listen,

@@ -19,7 +19,7 @@ from numalign.core.cluster.scheduling.fleet import Fleet
 from numalign.core.cluster.scheduling.fragmentation import Packing
 from numalign.core.errors import ConfigError
 from numalign.web import extender, probes
-from numalign.web.extender import Tls
+from numalign.web.serving.tls import Tls
 
 LEVELS: Final = ("exact", "upstream")
 NO_PACKING: Final = "none"

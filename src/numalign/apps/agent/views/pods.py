@@ -6,7 +6,7 @@ What Kubernetes has no word for (CPUs, memory nodes, devices, the hint) is under
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -325,6 +325,18 @@ def _placed_view(
 
 
 # How it was decided.
+
+
+def decisions_view(
+    recent: Sequence[Decision], refusals: Mapping[str, Refusal], uid: str | None, limit: int
+) -> list[View]:
+    """Decisions with their traces, newest first; then refusals from before the last start."""
+    heard = {decision.note.pod.uid for decision in recent}
+    before = [r for r in refusals.values() if r.uid not in heard]
+    wanted = [d for d in recent if uid is None or d.note.pod.uid == uid]
+    found = [decision_view(decision) for decision in reversed(wanted[-limit:])]
+    found += [refusal_view(r) for r in reversed(before) if uid is None or r.uid == uid]
+    return found[:limit]
 
 
 def refusal_view(refusal: Refusal) -> View:
