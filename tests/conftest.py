@@ -1,5 +1,6 @@
 """What all tests share: the watchdog, and a place for sockets."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,12 @@ import structlog
 from tests.sockets import short_directory
 
 pytest_plugins = ["tests.watchdog"]
+
+
+def pytest_configure() -> None:
+    # A background job of a shell ignores Ctrl-C, and so would all that the tests start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

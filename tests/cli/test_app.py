@@ -277,15 +277,6 @@ def test_a_reader_that_has_gone_ends_it_quietly(args):
     assert (process.returncode, err) == (141, b"")
 
 
-@pytest.fixture
-def ctrl_c_works():
-    """A background job of a shell ignores Ctrl-C, and so would all that it starts."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("ctrl_c_works")
 def test_ctrl_c_ends_it_quietly(tmp_path):
     # It waits in the middle of its work: for the other side of a pipe to write.
     pipe = tmp_path / "machine.json"
