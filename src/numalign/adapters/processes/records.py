@@ -21,6 +21,7 @@ import msgspec
 from numalign.core.errors import ConfigError, PeerError
 from numalign.core.kubelet.cgroup_limits import Limits
 from numalign.core.pod import Qos
+from numalign.core.values.mempolicy import Mempolicy
 from numalign.core.values.sets import CpuSet, NodeSet
 
 LOG_BYTES_MAX: Final = 10 * 2**20  # the kubelet's containerLogMaxSize
@@ -43,6 +44,7 @@ class RunSpec:
     log_files_max: int = LOG_FILES_MAX
     cpus: CpuSet
     mems: NodeSet | None = None
+    mempolicy: Mempolicy | None = None  # with its nodes; None: the kernel's default
     qos: Qos = Qos.GUARANTEED
     limits: Limits = field(default_factory=Limits)
     pod_limits: Limits | None = None
@@ -178,6 +180,8 @@ def spec_items(
         f"log_bytes_max={spec.log_bytes_max}",
         f"log_files_max={spec.log_files_max}",
     ]
+    if spec.mempolicy is not None:
+        items += [f"mempolicy={spec.mempolicy.mode}", f"policy_nodes={spec.mempolicy.nodes or ''}"]
     if not by_affinity:
         # The kernel remembers an affinity that was asked for and keeps to it inside any cpuset. One
         # that the agent was started with must not narrow its containers, so they ask for all.

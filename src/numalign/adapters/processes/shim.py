@@ -35,7 +35,14 @@ EXIT_BYTES = 1024  # kept free on the disk from the start, so that a full disk l
 MESSAGE_CHARS_MAX = 600
 CLEAN_UP_SECONDS_MAX = 30.0
 PATH_DEFAULT = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-MPOL_BIND = 2
+# Mode numbers of set_mempolicy(2), by the names that pods use.
+MEMPOLICIES = {
+    "preferred": 1,
+    "bind": 2,
+    "interleave": 3,
+    "local": 4,
+    "weighted-interleave": 6,
+}
 PR_SET_CHILD_SUBREAPER = 36
 SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237, "riscv64": 237, "ppc64le": 261, "s390x": 270}
 FORWARDED = ("SIGTERM", "SIGINT", "SIGQUIT", "SIGHUP", "SIGUSR1", "SIGUSR2")
@@ -178,9 +185,13 @@ def become(spec: Spec) -> tuple[int, str]:
         if "cpus" in spec:
             step = f"run on CPUs {spec['cpus'][0]}"
             os.sched_setaffinity(0, ids(spec["cpus"][0]))
-        if "mems" in spec:
+        if "mempolicy" in spec:
+            mode, nodes = spec["mempolicy"][0], spec["policy_nodes"][0]
+            step = f"set the memory policy {mode} for NUMA nodes {nodes or 'of any kind'}"
+            set_mempolicy(mode, nodes)
+        elif "mems" in spec:
             step = f"take memory from NUMA nodes {spec['mems'][0]}"
-            bind_memory(ids(spec["mems"][0]))
+            set_mempolicy("bind", spec["mems"][0])
         step = f"enter the working directory {spec['cwd'][0]}"
         os.chdir(spec["cwd"][0])
     except (OSError, ImportError, KeyError) as error:
@@ -213,18 +224,20 @@ def ids(text: str) -> list[int]:
     return found
 
 
-def bind_memory(nodes: list[int]) -> None:
-    """Binds all memory that this process will touch to these NUMA nodes."""
+def set_mempolicy(mode: str, node_list: str) -> None:
+    """Says from which NUMA nodes (a kernel list text) this process is to get its memory."""
     import ctypes  # noqa: PLC0415 only in the child, which is about to exec
 
     number = SET_MEMPOLICY[os.uname().machine]
-    size = max(nodes) // 64 + 1
+    nodes = ids(node_list) if node_list else []
+    size = max(nodes, default=0) // 64 + 1
     mask = (ctypes.c_ulong * size)()
     for node in nodes:
         mask[node // 64] |= 1 << node % 64
     libc = ctypes.CDLL(None, use_errno=True)
     # The kernel takes one bit less than it is told.
-    if libc.syscall(number, MPOL_BIND, mask, ctypes.c_ulong(size * 64 + 1)):
+    count = ctypes.c_ulong(size * 64 + 1 if nodes else 0)
+    if libc.syscall(number, MEMPOLICIES[mode], mask if nodes else None, count):
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
 

@@ -13,6 +13,7 @@ from numalign.core.kubelet.cgroup_limits import Limits
 from numalign.core.kubelet.devices.devices import Device
 from numalign.core.kubelet.devices.plugin_answer import Allocation
 from numalign.core.pod import Qos
+from numalign.core.values.mempolicy import Mempolicy
 from numalign.wire.pods.records import PodRecord
 
 # Events.
@@ -287,6 +288,7 @@ class StartContainer:
     nodes: int | None
     pod: AgentPod
     extra: Allocation  # what device plugins want it to have
+    mempolicy: Mempolicy | None = None  # with the nodes that it spreads memory over
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,10 @@ from numalign.core.kubelet.devices.devices import Device
 from numalign.core.kubelet.devices.plugin_answer import Allocation
 from numalign.core.kubelet.host import Host, HostState
 from numalign.core.pod import Container, Pod
+from numalign.core.values.mempolicy import Mempolicy
+from numalign.core.values.sets import NodeSet
 from numalign.wire.kubelet.config import KubeletConfig
+from numalign.wire.pods.annotations import mempolicy_of
 from numalign.wire.pods.records import PodRecord
 
 
@@ -194,6 +197,8 @@ class AgentSetup:
     save_retry_seconds: float = 1.0  # until what could not be saved is tried again
     # Whether containers are plain processes: these get no mounts, device files or images.
     runs_processes: bool = False
+    has_weighted_interleave: bool = False  # whether the kernel knows this memory policy
+    without_mempolicy: str = ""  # why the runtime sets no memory policies, if it does not
 
 
 def placed_cpus(setup: AgentSetup, state: AgentState, uid: str, container: Container) -> int:
@@ -224,3 +229,16 @@ def placed_nodes(state: AgentState, uid: str, name: str) -> int | None:
     """The NUMA nodes that a container's memory is bound to; None if it is not."""
     found = mems_of(state.host.memory.entries.get(uid, {}).get(name, ()))
     return None if found is None else found.mask
+
+
+def memory_nodes(setup: AgentSetup, host: HostState, uid: str, name: str) -> NodeSet:
+    """The NUMA nodes that a container's memory may come from: its own, or all that have some."""
+    found = mems_of(host.memory.entries.get(uid, {}).get(name, ()))
+    nodes = setup.host.info.nodes
+    return found or NodeSet.of(node.id for node in nodes if node.memory_bytes)
+
+
+def placed_mempolicy(setup: AgentSetup, state: AgentState, uid: str, name: str) -> Mempolicy | None:
+    """How a container's memory is spread over its nodes; None: as the kernel does by default."""
+    asked = mempolicy_of(state.pods[uid].record, name)
+    return None if asked is None else asked.within(memory_nodes(setup, state.host, uid, name))

@@ -121,6 +121,17 @@ class DevicesNotGiven:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryPolicyNotSet:
+    """A memory policy that a container asks for, and that the runtime cannot set."""
+
+    NAME: ClassVar = "memory_policy_not_set"
+    pod: Pod
+    container: str
+    policy: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class DriftRepaired:
     """Somebody changed a container's placement behind our back, and it was put right."""
 
@@ -157,6 +168,7 @@ Note = (
     | DevicesReported
     | DevicesGone
     | DevicesNotGiven
+    | MemoryPolicyNotSet
     | DriftRepaired
     | AgentHalted
     | EventsLost

@@ -48,6 +48,11 @@ from numalign.wire.kubelet.host_settings import default_config, host_settings
 MANIFEST_SECONDS: Final = 1.0
 KNOWN_PODS_MAX: Final = 1_000  # active and ended ones together
 CONFIG_BYTES_MAX: Final = 1024 * 1024
+WEIGHTS: Final = "/sys/kernel/mm/mempolicy/weighted_interleave"
+WITHOUT_MEMPOLICY: Final = {
+    "cri": "the CRI cannot carry a memory policy to the container runtime",
+    "none": "this agent runs nothing",
+}
 
 log = structlog.get_logger("numalign.agent")
 
@@ -113,7 +118,12 @@ async def assemble(options: Options, now: Callable[[], float] = time.time) -> Pa
     machine = discovery.discover(options.machine)
     config = read_config(options.config)
     setup, kubelet = setup_of(config, machine)
-    setup = replace(setup, runs_processes=options.runtime == "process")
+    setup = replace(
+        setup,
+        runs_processes=options.runtime == "process",
+        has_weighted_interleave=Path(WEIGHTS).is_dir(),
+        without_mempolicy=WITHOUT_MEMPOLICY.get(options.runtime, ""),
+    )
     files = StateDirectory(options.state_dir, [device_checkpoint.FOLDER])
     files.prepare()
     runtime, bridge = await _runtime(options, config, setup, kubelet)

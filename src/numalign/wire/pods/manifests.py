@@ -18,6 +18,7 @@ from numalign.core.pod import Container, Pod, Qos
 from numalign.core.pod import Resources as Amounts
 from numalign.core.values.quantity import Quantity
 from numalign.wire import yaml as plain_yaml
+from numalign.wire.pods.annotations import faults as annotation_faults
 from numalign.wire.pods.records import ContainerRecord, PodRecord, Resources
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -104,7 +105,7 @@ def _faults(record: PodRecord) -> list[str]:
         seen.add(container.name)
     faults += _resource_faults("spec", spec.resources)
     faults += _amount_faults("spec.overhead", spec.overhead)
-    return faults
+    return [*faults, *annotation_faults(record)]
 
 
 def _container_faults(container: ContainerRecord, seen: set[str]) -> Iterator[str]:

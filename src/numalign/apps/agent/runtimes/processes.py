@@ -73,6 +73,7 @@ class Processes:
             log_path=self.log_path(request.uid, request.container),
             cpus=CpuSet(request.cpus),
             mems=None if request.nodes is None else NodeSet(request.nodes),
+            mempolicy=request.mempolicy,
             qos=qos_class(pod.pod, self._settings),
             limits=limits_of_container(
                 pod.pod, container, self._settings, exclusive=is_own, quota=self._quota

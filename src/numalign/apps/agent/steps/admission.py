@@ -33,7 +33,7 @@ from numalign.apps.agent.model import (
     waiting,
     waiting_for_name,
 )
-from numalign.apps.agent.steps import lifecycle
+from numalign.apps.agent.steps import lifecycle, memory_policies
 from numalign.core.explain.causes import Case
 from numalign.core.kubelet import host
 from numalign.core.kubelet.admission.verdict import refusal, verdict_on
@@ -92,6 +92,8 @@ def submitted(setup: AgentSetup, state: AgentState, event: PodSubmitted) -> Next
     except _NeedsPreferenceError as need:
         return state, [AskPreference(need.preference, event)]
     texts = refusal(verdict)
+    if texts is None and (fault := memory_policies.fault(setup, after, event.record, pod)):
+        return _reject_policy(setup, state, event, fault, after, pod)
     if texts is None:
         return _admit(setup, state, after, event, pod, trace)
     case = Case(setup.host, state.host, after, setup.totals, pod, verdict, trace)
@@ -213,6 +215,7 @@ def _admit(
         Save(state),
         *_answer(event.request, new, pod.uid),
         Publish(notes.PodAdmitted(pod, trace)),
+        *memory_policies.not_set(setup, event.record, pod),
         *wanted,
     ]
     if wanted:
@@ -228,8 +231,28 @@ def _reject(
     texts: tuple[str, str],
     case: Case,
 ) -> Next:
+    state, effects = _refused(setup, state, event, texts, case.after, case.pod, case.trace)
+    return state, [*effects, Explain(case)]
+
+
+def _reject_policy(
+    setup: AgentSetup, state: AgentState, event: PodSubmitted, text: str, after: HostState, pod: Pod
+) -> Next:
+    """Refuses a pod that fits but whose memory policy cannot be carried out there."""
+    texts = memory_policies.REASON, text
+    return _refused(setup, state, event, texts, host.ended(after, pod.uid), pod, None)
+
+
+def _refused(
+    setup: AgentSetup,
+    state: AgentState,
+    event: PodSubmitted,
+    texts: tuple[str, str],
+    after: HostState,
+    pod: Pod,
+    trace: Trace | None,
+) -> Next:
     reason, message = texts
-    pod = case.pod
     new = AgentPod(
         event.record,
         pod,
@@ -241,12 +264,10 @@ def _reject(
         containers={c.name: ContainerStatus() for c in pod.in_order},
     )
     state = replace(
-        state,
-        host=host.cleaned(setup.host, case.after),
-        pods={**state.pods, event.uid: new},
+        state, host=host.cleaned(setup.host, after), pods={**state.pods, event.uid: new}
     )
-    note = notes.PodRejected(pod, reason, message, trace=case.trace)
-    return state, [Save(state), *refuse(event, reason, message), Publish(note), Explain(case)]
+    note = notes.PodRejected(pod, reason, message, trace=trace)
+    return state, [Save(state), *refuse(event, reason, message), Publish(note)]
 
 
 def explained(state: AgentState, event: RefusalExplained) -> Next:

@@ -37,6 +37,7 @@ from numalign.apps.agent.model import (
     Phase,
     RunState,
     placed_cpus,
+    placed_mempolicy,
     placed_nodes,
     waiting_for_name,
 )
@@ -124,6 +125,7 @@ def _start(setup: AgentSetup, state: AgentState, uid: str, container: Container)
         placed_nodes(state, uid, container.name),
         known,
         merged(answers),
+        placed_mempolicy(setup, state, uid, container.name),
     )
 
 

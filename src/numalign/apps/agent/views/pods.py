@@ -44,6 +44,7 @@ from numalign.core.views import explanation as explain_view
 from numalign.core.views.trace import as_data as trace_data
 from numalign.wire.memory_block import memory_blocks
 from numalign.wire.placed_container import container_placement
+from numalign.wire.pods.annotations import mempolicy_of
 from numalign.wire.pods.records import ContainerRecord
 
 View = dict[str, Any]
@@ -268,7 +269,7 @@ def placement_view(setup: AgentSetup, state: AgentState, uid: str) -> Placement:
 def notes_of(setup: AgentSetup, known: AgentPod) -> list[str]:
     """What of a pod is not carried out, since its containers are plain processes; one line each."""
     if not setup.runs_processes:
-        return []
+        return _policies_not_set(setup, known)
     spec = known.record.spec
     records = (*(spec.initContainers or ()), *(spec.containers or ()))
     images = sorted({record.image for record in records if record.image})
@@ -283,6 +284,17 @@ def notes_of(setup: AgentSetup, known: AgentPod) -> list[str]:
                 f"get {lost}; it sees the files of the host"
             )
     return found
+
+
+def _policies_not_set(setup: AgentSetup, known: AgentPod) -> list[str]:
+    """The memory policies that nobody sets, since the CRI has no member for them."""
+    asked = [(c.name, mempolicy_of(known.record, c.name)) for c in known.pod.in_order]
+    return [
+        f"{name}: memory policy {policy} not set: {setup.without_mempolicy}; its memory still "
+        "comes only from the NUMA nodes that it was given"
+        for name, policy in asked
+        if policy is not None and setup.without_mempolicy
+    ]
 
 
 def _placed_view(
