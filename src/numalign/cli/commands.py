@@ -52,6 +52,7 @@ _TABLE: Final = {
         {
             "up": "Run the agent on this host with a few example pods.",
             "agent": "Run the node agent: admit pods, run and pin them, repair drift.",
+            "run": "Run a command on CPUs, memory and devices of its own.",
             "state": "Look at, and clear, what the agent has saved.",
         },
     ),

@@ -53,7 +53,7 @@ from numalign.wire.bundle import packed
 
 TAIL_LINES_MAX: Final = 1_000_000
 DECISIONS_MAX: Final = 1_000
-_UNAVAILABLE: Final = frozenset({"StateNotSaved"})  # not the pod's fault: try again
+UNAVAILABLE: Final = frozenset({"StateNotSaved"})  # not the pod's fault: try again
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,10 +230,10 @@ class Api:
 
         Anything else than one pod is applied: it is made to be as written, again and again.
         """
-        self._may_change(request)
+        self.may_change(request)
         most, seconds = self.limits.body_bytes_max, self.limits.body_seconds_max
         is_applied = flag(request, "apply")
-        found = manifests_of(await body_of(request, most, seconds, self._too_large))
+        found = manifests_of(await body_of(request, most, seconds, self.too_large))
         if is_applied or len(found.workloads) > 1 or not found.workloads[0].is_pod:
             return await applying.applied(self.agent, found)
         [record] = found.pods
@@ -252,11 +252,11 @@ class Api:
         return json_answer(pod, 201, where)
 
     async def delete_pod(self, request: Request) -> Response:
-        self._may_change(request)
+        self.may_change(request)
         return await self._deleted(self._known(request).pod.uid)
 
     async def delete_named(self, request: Request) -> Response:
-        self._may_change(request)
+        self.may_change(request)
         name = request.query_params.get("name", "")
         namespace = request.query_params.get("namespace", "default")
         if not name:
@@ -277,7 +277,7 @@ class Api:
             return json_answer(self._pod(uid), 202)  # it still has to end
         return json_answer(before)
 
-    def _may_change(self, request: Request) -> None:
+    def may_change(self, request: Request) -> None:
         require(request)
         now = time.monotonic()
         bucket = self._bucket or TokenBucket.full(
@@ -291,7 +291,7 @@ class Api:
             raise ProblemError(429, "TooManyRequests", error, headers=headers)
         self._bucket = taken
 
-    def _too_large(self, _found: str) -> ProblemError:
+    def too_large(self, _found: str) -> ProblemError:
         error = f"the body is larger than {self.limits.body_bytes_max} bytes"
         return ProblemError(413, "RequestEntityTooLarge", error, headers={"connection": "close"})
 
@@ -332,7 +332,7 @@ def event_text(note: Note, now: float) -> bytes:
 
 
 def _refusal(answer: Answer, pod: Pod | None) -> ProblemError:
-    if answer.reason in _UNAVAILABLE:
+    if answer.reason in UNAVAILABLE:
         return ProblemError(503, answer.reason, answer.message, headers={"retry-after": "1"})
     return ProblemError(422, answer.reason, answer.message, pod=pod)
 

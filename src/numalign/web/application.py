@@ -17,6 +17,7 @@ from numalign.core.errors import NumalignError
 from numalign.web.answers import ProblemError, left_alone, problem_answer, told_problem
 from numalign.web.api import Api
 from numalign.web.requests import Access
+from numalign.web.runs import Runs
 
 _HEADERS: Final = (
     (b"cache-control", b"no-store"),
@@ -52,11 +53,14 @@ def application(api: Api, access: Access) -> Starlette:
             return await api.delete_pod(request)
         return await api.show_pod(request)
 
+    runs = Runs(api)
     routes: list[tuple[str, Endpoint, list[str]]] = [
         ("/", api.page, ["GET"]),
         ("/pods", by_method, ["GET", "POST", "DELETE"]),
         ("/pods/{uid}", one_pod, ["GET", "DELETE"]),
         ("/pods/{uid}/log", api.log, ["GET"]),
+        ("/runs", runs.start, ["POST"]),
+        ("/runs/{uid}", runs.show, ["GET"]),
         ("/node", api.show_node, ["GET"]),
         ("/capture", api.capture, ["GET"]),
         ("/decisions", api.list_decisions, ["GET"]),

@@ -10,7 +10,15 @@ from typing import Any, Final
 import msgspec
 
 from numalign import __version__
-from numalign.apps.agent.views.answers import Changes, Decisions, Error, Health, Node, PodList
+from numalign.apps.agent.views.answers import (
+    Changes,
+    Decisions,
+    Error,
+    Health,
+    Node,
+    PodList,
+    Run,
+)
 
 Schema = dict[str, Any]
 
@@ -18,7 +26,15 @@ _STRING: Final[Schema] = {"type": "string"}
 _INTEGER: Final[Schema] = {"type": "integer"}
 _BOOLEAN: Final[Schema] = {"type": "boolean"}
 _ANY_OBJECT: Final[Schema] = {"type": "object"}
-_ANSWERS: Final = (Error, PodList, Changes, Node, Decisions, Health)  # with all that is in them
+_ANSWERS: Final = (
+    Error,
+    PodList,
+    Changes,
+    Node,
+    Decisions,
+    Health,
+    Run,
+)  # with all that is in them
 _PLACES: Final = "#/components/schemas/{name}"
 
 
@@ -82,6 +98,12 @@ _POD_BODY: Final = {
         "application/json": {"schema": _ANY_OBJECT},
         "application/yaml": {"schema": _STRING},
     },
+}
+_RUN_BODY: Final = {
+    "required": True,
+    "description": "A pod of one container, the process that becomes its command (number, start "
+    "in clock ticks, boot id), and whether it waits until it fits. At most 1 MiB.",
+    "content": {"application/json": {"schema": _ANY_OBJECT}},
 }
 
 PATHS: Final[dict[str, dict[str, Schema]]] = {
@@ -167,6 +189,38 @@ PATHS: Final[dict[str, dict[str, Schema]]] = {
             _parameter("follow", "query", "go on until the container has ended", _BOOLEAN),
             _parameter("tail", "query", "only so many lines from the end", _INTEGER),
             is_guarded=True,
+        )
+    },
+    "/runs": {
+        "post": {
+            **_way(
+                "Have the process that asks run a command in the place of a pod of its own. Only "
+                "over the unix socket.",
+                {
+                    "201": _answer("admitted, and the process is in its place", _ref("Run")),
+                    "202": _answer("it waits; ask /runs/{uid} what became of it", _ref("Run")),
+                    **_errors(
+                        e400="not a run, or no such process",
+                        e403="not over the unix socket",
+                        e408="the body did not come",
+                        e409="a pod of this name exists",
+                        e413="the body is larger than 1 MiB",
+                        e422="refused, and why",
+                        **{k: _CHANGE_ERRORS[k] for k in ("e429", "e503")},
+                    ),
+                },
+            ),
+            "requestBody": _RUN_BODY,
+        }
+    },
+    "/runs/{uid}": {
+        "get": _way(
+            "What became of a run.",
+            {
+                "200": _answer("it waits, is being started or runs", _ref("Run")),
+                **_errors(e404="it has ended, or never was"),
+            },
+            _UID,
         )
     },
     "/node": {

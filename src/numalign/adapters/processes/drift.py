@@ -27,7 +27,7 @@ def find_drift(tree: CgroupTree | None, lives: Lives, expected: Iterable[Expecte
         if live is None:
             continue
         qos, run = live
-        pids = supervisors.family(families, run)
+        pids = supervisors.family(families, run) - _nested(families, lives, run)
         if tree is not None:
             group = container_group(qos, one.pod_uid, one.container)
             inside = _inside(tree, group)
@@ -35,6 +35,15 @@ def find_drift(tree: CgroupTree | None, lives: Lives, expected: Iterable[Expecte
             pids = set().union(*inside)
         drifts += _of_affinity(one, pids)
     return drifts
+
+
+def _nested(families: proc_table.Families, lives: Lives, run: Run) -> set[int]:
+    """What was started inside a container and then got a place of its own by ``numalign run``."""
+    found: set[int] = set()
+    for _, other in lives.values():
+        if other.supervisor == other.child and other.child != run.child:
+            found |= supervisors.family(families, other)
+    return found if run.child not in found else set()
 
 
 def _inside(tree: CgroupTree, group: str) -> list[set[int]]:
@@ -82,12 +91,11 @@ def _of_affinity(one: Expected, pids: Iterable[int]) -> list[Drift]:
     return drifts
 
 
-def repair(
-    tree: CgroupTree | None, live: tuple[Qos, Run], one: Expected, pids: Iterable[int]
-) -> None:
+def repair(tree: CgroupTree | None, lives: Lives, one: Expected, pids: Iterable[int]) -> None:
     """Puts one container right, with these processes of it that are elsewhere."""
-    qos, run = live
-    family = supervisors.family(proc_table.families(), run)
+    qos, run = lives[one.pod_uid, one.container]
+    families = proc_table.families()
+    family = supervisors.family(families, run) - _nested(families, lives, run)
     if tree is not None:
         group = container_group(qos, one.pod_uid, one.container)
         tree.make(group)

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from numalign.adapters.processes import supervisors
+from numalign.adapters.processes import callers, supervisors
 from numalign.adapters.processes.records import Exit, Record, Run, RunDirectory, readable_runs
 from numalign.adapters.processes.values import Exited, Running
 from numalign.core.errors import PeerError
@@ -40,6 +40,11 @@ async def runs(root: Path) -> list[Running | Exited]:
 
 async def supervised(directory: RunDirectory) -> tuple[Run, int] | None:
     """A run and a handle on its supervisor; None if it has ended. Waits for one in between."""
+    record = directory.record
+    if record is not None and record.is_attached:
+        run = directory.run
+        handle = callers.handle_of(run.child, run.child_start, record.boot) if run else None
+        return (run, handle) if run and handle is not None else None
     deadline = time.monotonic() + START_SECONDS_MAX
     # With exit.json on the disk nothing is left to wait for, even if its writer still lives.
     while exit_of(directory) is None and directory.is_held():
@@ -65,6 +70,8 @@ def exited(directory: RunDirectory, record: Record, *, oom_killed: bool = False)
     run = directory.run
     if ended is None:
         ran = "its supervisor was killed" if run else "it was never started"
+        if record.is_attached:
+            ran = "nobody who watched it was there or could see"
         ended = Exit(CODE_UNKNOWN, 0, f"{ran}, so how it ended is not known", time.time_ns())
     return Exited(
         record.pod_uid,

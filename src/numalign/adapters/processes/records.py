@@ -12,6 +12,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
@@ -74,6 +75,13 @@ class Record(msgspec.Struct, frozen=True):
     attempt: int
     qos: Qos
     mems: str
+    # Of a process that somebody else started and that was put in its place: this boot of the
+    # kernel. It has no supervisor and no lock; its number and start tell whether it lives.
+    boot: str = ""
+
+    @property
+    def is_attached(self) -> bool:
+        return bool(self.boot)
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -144,6 +152,25 @@ class RunDirectory:
                 f"{self.path}: the record of a run cannot be written: {error}. Nothing was started."
             ) from error
         return lock
+
+    def create_attached(self, spec: RunSpec, run: Run, boot: str) -> Record:
+        """Writes what must be known of a process that somebody else started."""
+        mems = str(spec.mems or NodeSet())
+        record = Record(spec.pod_uid, spec.container, spec.attempt, spec.qos, mems, boot)
+        try:
+            self.path.mkdir(mode=0o700, parents=True)
+            _write(self.path / "record.json", msgspec.json.encode(record))
+            _write(self.path / "run.json", msgspec.json.encode(run))
+        except OSError as error:
+            raise PeerError(
+                f"{self.path}: the record of a run cannot be written: {error}. Nothing was moved."
+            ) from error
+        return record
+
+    def save_exit(self, ended: Exit) -> None:
+        """Writes how an attached process has ended; it is not lost if that fails, but unknown."""
+        with suppress(OSError):
+            _write(self.path / "exit.json", msgspec.json.encode(ended))
 
     def is_held(self) -> bool:
         """Whether a supervisor lives in it: only then the lock cannot be had."""

@@ -14,7 +14,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Set
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,9 +27,9 @@ from numalign.adapters.cgroups.tree import (
     pod_group,
     qos_group,
 )
+from numalign.adapters.processes import attached, callers, proc_table, supervisors
 from numalign.adapters.processes import drift as process_drift
 from numalign.adapters.processes import found as found_runs
-from numalign.adapters.processes import proc_table, supervisors
 from numalign.adapters.processes.found import START_SECONDS_MAX
 from numalign.adapters.processes.records import (
     Record,
@@ -124,6 +124,26 @@ class ProcessRuntime:
             raise
         return await self._wait_for_start(directory, spec, pid, report)
 
+    async def attach(self, spec: RunSpec, pid: int, start: int, boot: str) -> Running:
+        """Puts a process that somebody else started in a container's place, and looks after it."""
+        handle = callers.handle_of(pid, start, boot)
+        if handle is None:
+            raise PeerError(f"process {pid} that was to become the command has ended")
+        directory = self._directory(spec)
+        run = Run(pid, start, pid, start, time.time_ns())
+        record: Record | None = None
+        try:
+            record = directory.create_attached(spec, run, boot)
+            attached.place(self.cgroups, spec, pid)
+        except PeerError:
+            os.close(handle)
+            if record is not None:
+                with suppress(PeerError):  # the process may be in it until it ends
+                    self._remove_run(directory, spec)
+            raise
+        self._watch(directory, record, run, handle, is_told=True)
+        return found_runs.running(record, run)
+
     def _remove_run(self, directory: RunDirectory, spec: RunSpec) -> None:
         directory.remove()
         self._remove_groups(spec.qos, spec.pod_uid, spec.container)
@@ -188,14 +208,30 @@ class ProcessRuntime:
 
     def _supervisor_ended(self, watched: _Watched) -> None:
         asyncio.get_running_loop().remove_reader(watched.handle)
+        if watched.record.is_attached:
+            self._in_background(self._end_attached(watched))
+            return
         supervisors.reaped(watched.handle)
         os.close(watched.handle)
         if found_runs.exit_of(watched.directory) is None:
             # It was killed. Its container must not go on without anyone to tell how it ends.
-            task = asyncio.get_running_loop().create_task(self._kill_orphans(watched))
-            self._orphan_kills.add(task)
-            task.add_done_callback(self._orphan_kills.discard)
+            self._in_background(self._kill_orphans(watched))
         else:
+            self._tell(watched)
+
+    def _in_background(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._orphan_kills.add(task)
+        task.add_done_callback(self._orphan_kills.discard)
+
+    async def _end_attached(self, watched: _Watched) -> None:
+        """Ends what an attached process left behind, as for a container, and tells how it ended."""
+        try:
+            await self._kill_family(watched.record, watched.run)
+            ended = attached.exit_of(await callers.wait_status(watched.handle))
+            watched.directory.save_exit(ended)
+        finally:
+            os.close(watched.handle)
             self._tell(watched)
 
     async def _kill_orphans(self, watched: _Watched) -> None:
@@ -254,11 +290,15 @@ class ProcessRuntime:
             await self._kill_group(container_group(record.qos, record.pod_uid, record.container))
             return
         deadline = time.monotonic() + KILL_SECONDS_MAX
-        while pids := supervisors.family(proc_table.families(), run):
+        while pids := self._family(record, run):
             for pid in pids:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             await supervisors.pause(deadline, f"processes {sorted(pids)}")
+
+    def _family(self, record: Record, run: Run) -> set[int]:
+        found = supervisors.family(proc_table.families(), run)
+        return found | callers.marked(record.pod_uid) if record.is_attached else found
 
     async def _kill_group(self, group: str) -> None:
         deadline = time.monotonic() + KILL_SECONDS_MAX
@@ -357,7 +397,7 @@ class ProcessRuntime:
         found = process_drift.find_drift(self.cgroups, lives, wanted.values())
         for key in dict.fromkeys((d.pod_uid, d.container) for d in found):
             pids = {d.pid for d in found if (d.pod_uid, d.container) == key and d.pid is not None}
-            process_drift.repair(self.cgroups, lives[key], wanted[key], pids)
+            process_drift.repair(self.cgroups, lives, wanted[key], pids)
         return found
 
     def _lives(self) -> process_drift.Lives:

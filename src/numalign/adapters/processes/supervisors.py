@@ -80,7 +80,9 @@ def family(families: proc_table.Families, run: Run) -> set[int]:
     starts = families.starts
     supervisor = run.supervisor if starts.get(run.supervisor) == run.supervisor_start else -1
     child = run.child if starts.get(run.child, run.child_start) == run.child_start else -1
-    return families.of(supervisor, child)
+    members = families.of(supervisor, child)
+    # A process that somebody else started is its own supervisor.
+    return members | {child} if supervisor == child != -1 else members
 
 
 def reaped(handle: int) -> None:

@@ -19,9 +19,10 @@ from typing import Final
 import structlog
 
 from numalign.adapters.local.state_files import StateDirectory
+from numalign.adapters.processes import callers
 from numalign.apps.agent import events, saved
 from numalign.apps.agent.journal import Decision, Journal
-from numalign.apps.agent.model import AgentSetup, AgentState
+from numalign.apps.agent.model import RUN_SOURCE, AgentSetup, AgentState, Caller, Run
 from numalign.apps.agent.notes import Note, PodAdmitted, PodRejected
 from numalign.apps.agent.runtimes.protocols import CallHeard, Plugins, Runtime, unheard
 from numalign.apps.agent.starting import refusals
@@ -104,6 +105,14 @@ class Agent:
         return await self._ask(
             request, events.PodSubmitted(chosen, record, source, self._now(), request)
         )
+
+    async def start_run(self, record: PodRecord, run: Run) -> events.Answer:
+        """Has a command run where it fits; the answer comes when its process is in its place."""
+        request = next(self._requests)
+        asked = replace(run, request=request)
+        uid, now = record.metadata.uid, self._now()
+        event = events.PodSubmitted(uid, record, RUN_SOURCE, now, request, run=asked)
+        return await self._ask(request, event)
 
     async def apply(
         self,
@@ -204,6 +213,8 @@ class Agent:
                         self._in_background(self._start(effect))
                     else:
                         await self._start(effect)
+                case events.WatchCaller(uid, caller):
+                    self._in_background(self._watch(uid, caller))
                 case events.StopContainer(uid, container, grace):
                     self._in_background(self.runtime.stop(uid, container, grace))
                 case events.AskPreference():
@@ -283,6 +294,10 @@ class Agent:
             self.tell(events.ContainerExited(*where, CANNOT_START_CODE, self._now(), str(error)))
             return
         self.tell(events.ContainerStarted(*where, started.pid, self._now(), started.id))
+
+    async def _watch(self, uid: str, caller: Caller) -> None:
+        await callers.wait_until_gone(caller.pid, caller.start, caller.boot)
+        await self._events.put(events.CallerGone(uid, self._now()))
 
     async def _prestart(self, effect: events.PrestartDevices) -> None:
         where = effect.uid, effect.container, effect.attempt

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from numalign.apps.agent.model import AgentPod, AgentState, Refusal
+from numalign.apps.agent.model import AgentPod, AgentState, Caller, Refusal, Run
 from numalign.apps.agent.notes import Note
 from numalign.core.explain.causes import Case
 from numalign.core.explain.explain import Explanation
@@ -39,6 +39,15 @@ class PodSubmitted:
     now: float
     request: int | None = None
     preferences: Mapping[Preference, tuple[str, ...]] = field(default_factory=dict)
+    run: Run | None = None  # of ``numalign run``
+
+
+@dataclass(frozen=True, slots=True)
+class CallerGone:
+    """The process that waited for its run to be decided about has ended."""
+
+    uid: str
+    now: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +212,7 @@ Event = (
     PodSubmitted
     | PodsApplied
     | PodDeleted
+    | CallerGone
     | DevicesReported
     | DevicesGone
     | DevicesAllocated
@@ -289,6 +299,14 @@ class StartContainer:
     pod: AgentPod
     extra: Allocation  # what device plugins want it to have
     mempolicy: Mempolicy | None = None  # with the nodes that it spreads memory over
+
+
+@dataclass(frozen=True, slots=True)
+class WatchCaller:
+    """Tell when the process that waits for this run has ended."""
+
+    uid: str
+    caller: Caller
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,6 +398,7 @@ Effect = (
     | AllocateDevices
     | PrestartDevices
     | StartContainer
+    | WatchCaller
     | StopContainer
     | PinContainers
     | PinHelpers

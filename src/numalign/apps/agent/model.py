@@ -30,6 +30,8 @@ class Phase(StrEnum):
 
 WAITING_FOR_PLUGIN: Final = "WaitingForDevicePlugin"
 WAITING_FOR_NAME: Final = "WaitingForPredecessor"
+WAITING_FOR_ROOM: Final = "WaitingForRoom"
+RUN_SOURCE: Final = "run"  # of pods that ``numalign run`` asks for
 TERMINAL: Final = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 
 
@@ -64,6 +66,27 @@ DeviceKey = tuple[str, str]  # container, resource
 
 
 @dataclass(frozen=True, slots=True)
+class Caller:
+    """The process that becomes the command of a run; its start tells it from later namesakes."""
+
+    pid: int
+    start: int  # clock ticks after the boot
+    boot: str  # of this boot of the kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What only a pod of ``numalign run`` has: who waits in the foreground."""
+
+    caller: Caller
+    waits: bool = False  # until it fits, instead of being refused
+    ticket: int = 0  # those who wait are served in this order
+    # None of what follows is kept over a restart.
+    request: int | None = None  # who waits for the answer
+    is_explained: bool = True  # False: why it does not fit is being found out
+
+
+@dataclass(frozen=True, slots=True)
 class AgentPod:
     """One pod that the agent was given, whatever became of it."""
 
@@ -81,6 +104,12 @@ class AgentPod:
     # Devices that were chosen but whose plugin has not answered yet, and what plugins answered.
     awaited: frozenset[DeviceKey] = frozenset()
     allocations: Mapping[DeviceKey, Allocation] = field(default_factory=dict)
+    run: Run | None = None  # of a command in the foreground of a terminal
+
+    @property
+    def waits_for_room(self) -> bool:
+        """Whether it was found not to fit, and is decided about again when something is free."""
+        return self.phase is Phase.PENDING and self.reason == WAITING_FOR_ROOM
 
     @property
     def waits_for_plugin(self) -> bool:
@@ -95,7 +124,7 @@ class AgentPod:
     @property
     def is_undecided(self) -> bool:
         """Whether it waits to be decided about, so that it has nothing yet."""
-        return self.waits_for_plugin or self.waits_for_name
+        return self.waits_for_plugin or self.waits_for_name or self.waits_for_room
 
     @property
     def key(self) -> tuple[str, str]:
@@ -131,6 +160,11 @@ def waiting(pod: AgentPod, resources: Sequence[str]) -> AgentPod:
 def waiting_for_name(pod: AgentPod) -> AgentPod:
     """The same pod without a decision, until those that it replaces have ended."""
     return _undecided(pod, WAITING_FOR_NAME, "waiting until the pods that it replaces have ended")
+
+
+def waiting_for_room(pod: AgentPod, message: str) -> AgentPod:
+    """The same pod without a decision, until it fits."""
+    return _undecided(pod, WAITING_FOR_ROOM, message)
 
 
 def _undecided(pod: AgentPod, reason: str, message: str) -> AgentPod:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 import msgspec
 
-from numalign.apps.agent.model import AgentPod, ContainerStatus, Phase
+from numalign.apps.agent.model import AgentPod, ContainerStatus, Phase, Run
 from numalign.apps.agent.starting import refusals
 from numalign.core.errors import CorruptCheckpointError
 from numalign.wire.checkpoints import state_files
@@ -38,6 +39,7 @@ class _Pod(msgspec.Struct, omit_defaults=True):
     containers: dict[str, ContainerStatus] = {}
     awaited: list[tuple[str, str]] = []  # container, resource
     again: bool = False
+    run: Run | None = None
 
 
 class _File(msgspec.Struct):
@@ -93,6 +95,7 @@ def _packed(uid: str, pod: AgentPod) -> _Pod:
         dict(pod.containers),
         sorted(pod.awaited),
         pod.again,
+        pod.run and replace(pod.run, request=None, is_explained=True),
     )
 
 
@@ -110,4 +113,5 @@ def _unpacked(p: _Pod) -> AgentPod:
         p.again,
         p.containers,
         frozenset(p.awaited),
+        run=p.run,
     )

@@ -15,8 +15,8 @@ from dataclasses import replace
 from typing import assert_never
 
 from numalign.apps.agent import events, notes
-from numalign.apps.agent.model import AgentSetup, AgentState
-from numalign.apps.agent.steps import admission, devices, lifecycle, placement, workloads
+from numalign.apps.agent.model import AgentSetup, AgentState, Run
+from numalign.apps.agent.steps import admission, devices, lifecycle, placement, runs, workloads
 from numalign.core.kubelet import state_checks
 
 Next = tuple[AgentState, list[events.Effect]]
@@ -26,8 +26,10 @@ def step(setup: AgentSetup, state: AgentState, *happened: events.Event) -> Next:
     """What the agent becomes, and what must now be done, in that order."""
     after, effects = state, list[events.Effect]()
     for event in happened:
-        after, more = decide(setup, after, event)
-        effects += more
+        before = after
+        after, more = decide(setup, before, event)
+        after, about_runs = runs.settled(setup, before, after, event)
+        effects += [*more, *about_runs]
     return settle(setup, state, after, effects)
 
 
@@ -80,8 +82,12 @@ def decide(setup: AgentSetup, state: AgentState, event: events.Event) -> Next:  
     if state.halted:
         return state, _answer_all(event, "AgentHalted", state.halted)
     match event:
+        case events.PodSubmitted(run=Run() as run):
+            return runs.submitted(setup, state, event, run)
         case events.PodSubmitted():
             return admission.submitted(setup, state, event)
+        case events.CallerGone():
+            return runs.caller_gone(setup, state, event)
         case events.PodsApplied():
             return workloads.applied(setup, state, event)
         case events.PodDeleted(uid, _, request):

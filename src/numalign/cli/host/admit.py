@@ -54,11 +54,13 @@ def admit(
 
     records = manifests.read_workloads(files)
     answers = list(verdicts.outcomes(host.loaded(on, device), records, is_critical=static))
-    _show(Output.of(ctx), output, answers)
+    hint = "'numalign explain' with the same options says why and what would help."
+    show(Output.of(ctx), output, answers, hint)
     return OK if all(answer.is_admitted for answer in answers) else FAILED
 
 
-def _show(out: Output, output: str, answers: list[Outcome]) -> None:
+def show(out: Output, output: str, answers: list[Outcome], hint: str = "") -> None:
+    """Prints where pods would sit, and which would be refused."""
     from numalign.apps.snapshots import verdicts
 
     if output != "table":
@@ -88,5 +90,5 @@ def _show(out: Output, output: str, answers: list[Outcome]) -> None:
             out.lines([line(unoffered_text(name), Tone.WARNING)])
     if len(rows) > 1 or (rows and refused):
         out.lines([line(placements.totals_text(answers), Tone.DIM)])
-    if refused:
-        out.lines([line("'numalign explain' with the same options says why and what would help.")])
+    if refused and hint:
+        out.lines([line(hint)])

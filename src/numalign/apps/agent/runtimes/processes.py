@@ -51,6 +51,10 @@ class Processes:
             spec = self._spec(request)
         except ConfigError as error:
             raise PeerError(str(error)) from error
+        if (run := request.pod.run) is not None:
+            caller = run.caller
+            attached = await self.runtime.attach(spec, caller.pid, caller.start, caller.boot)
+            return Started(attached.pid)
         started = await self.runtime.start(spec)
         if isinstance(started, Exited):
             raise PeerError(started.message or f"ended at once with code {started.code}")

@@ -32,8 +32,9 @@ from numalign.apps.agent.model import (
     Refusal,
     waiting,
     waiting_for_name,
+    waiting_for_room,
 )
-from numalign.apps.agent.steps import lifecycle, memory_policies
+from numalign.apps.agent.steps import deciding, lifecycle, memory_policies
 from numalign.core.explain.causes import Case
 from numalign.core.kubelet import host
 from numalign.core.kubelet.admission.verdict import refusal, verdict_on
@@ -75,6 +76,13 @@ def submitted(setup: AgentSetup, state: AgentState, event: PodSubmitted) -> Next
     missing = _plugins_awaited(setup, state, pod, event.now)
     if missing:
         return _defer(state, event, pod, missing)
+    deciding_host = deciding.host_of(setup, event.record, event.run)
+    waits = event.run is not None and event.run.waits
+    if waits and not deciding.may_fit(setup, state, deciding_host, pod):
+        waits = False  # for ever
+    if event.run is not None and waits and (before := deciding.is_behind(state, event.run)):
+        text = f"it waits behind {before} other{'s' if before > 1 else ''} that came before it"
+        return _without_decision(state, event, waiting_for_room(_new(event, pod), text))
 
     def preferred(
         resource: str, offered: tuple[str, ...], must: tuple[str, ...], count: int
@@ -87,7 +95,7 @@ def submitted(setup: AgentSetup, state: AgentState, event: PodSubmitted) -> Next
     trace = Trace()
     try:
         after, verdict = verdict_on(
-            setup.host, state.host, setup.totals, pod, preferred=preferred, trace=trace
+            deciding_host, state.host, setup.totals, pod, preferred=preferred, trace=trace
         )
     except _NeedsPreferenceError as need:
         return state, [AskPreference(need.preference, event)]
@@ -96,7 +104,13 @@ def submitted(setup: AgentSetup, state: AgentState, event: PodSubmitted) -> Next
         return _reject_policy(setup, state, event, fault, after, pod)
     if texts is None:
         return _admit(setup, state, after, event, pod, trace)
-    case = Case(setup.host, state.host, after, setup.totals, pod, verdict, trace)
+    case = Case(deciding_host, state.host, after, setup.totals, pod, verdict, trace)
+    if event.run is not None:
+        event = replace(event, run=replace(event.run, is_explained=False))
+    if waits:
+        new = waiting_for_room(_new(event, pod), f"it does not fit yet: {texts[0]}: {texts[1]}")
+        state, effects = _without_decision(state, event, new)
+        return state, [*effects, Explain(case)]
     return _reject(setup, state, event, texts, case)
 
 
@@ -124,12 +138,14 @@ def _defer(state: AgentState, event: PodSubmitted, pod: Pod, missing: Sequence[s
 
 def _new(event: PodSubmitted, pod: Pod) -> AgentPod:
     containers = {c.name: ContainerStatus() for c in pod.in_order}
-    return AgentPod(event.record, pod, event.source, event.now, containers=containers)
+    return AgentPod(
+        event.record, pod, event.source, event.now, containers=containers, run=event.run
+    )
 
 
 def _without_decision(state: AgentState, event: PodSubmitted, new: AgentPod) -> Next:
     state = replace(state, pods={**state.pods, event.uid: new})
-    return state, [Save(state), *_answer(event.request, new, event.uid)]
+    return state, [Save(state), *_answer_new(event, new)]
 
 
 # One namespace and name, one pod.
@@ -182,7 +198,7 @@ def retry_deferred(setup: AgentSetup, state: AgentState, now: float) -> Next:
             known.waits_for_name and not _predecessors(state, uid, known.record)
         ):
             others = {key: pod for key, pod in state.pods.items() if key != uid}
-            event = PodSubmitted(uid, known.record, known.source, now)
+            event = PodSubmitted(uid, known.record, known.source, now, run=known.run)
             state, more = submitted(setup, replace(state, pods=others), event)
             effects += more
     return state, effects
@@ -209,11 +225,12 @@ def _admit(
         event.now,
         containers={c.name: ContainerStatus(reason="PodInitializing") for c in pod.in_order},
         awaited=frozenset((e.container, e.resource) for e in wanted),
+        run=event.run,
     )
     state = replace(state, host=after, pods={**state.pods, pod.uid: new})
     effects: list[Effect] = [
         Save(state),
-        *_answer(event.request, new, pod.uid),
+        *_answer_new(event, new),
         Publish(notes.PodAdmitted(pod, trace)),
         *memory_policies.not_set(setup, event.record, pod),
         *wanted,
@@ -262,12 +279,14 @@ def _refused(
         reason=reason,
         message=f"Pod was rejected: {message}",
         containers={c.name: ContainerStatus() for c in pod.in_order},
+        run=event.run,
     )
     state = replace(
         state, host=host.cleaned(setup.host, after), pods={**state.pods, event.uid: new}
     )
     note = notes.PodRejected(pod, reason, message, trace=trace)
-    return state, [Save(state), *refuse(event, reason, message), Publish(note)]
+    answer = [] if event.run else refuse(event, reason, message)
+    return state, [Save(state), *answer, Publish(note)]
 
 
 def explained(state: AgentState, event: RefusalExplained) -> Next:
@@ -305,6 +324,11 @@ def refuse(event: PodSubmitted, reason: str, message: str) -> list[Effect]:
     if event.request is None:
         return []
     return [Answer(event.request, event.uid, accepted=False, reason=reason, message=message)]
+
+
+def _answer_new(event: PodSubmitted, new: AgentPod) -> list[Effect]:
+    """The answer about a new pod; a run's caller hears when there is more to tell (``runs``)."""
+    return [] if event.run else _answer(event.request, new, event.uid)
 
 
 def _answer(request: int | None, pod: AgentPod, uid: str) -> list[Effect]:

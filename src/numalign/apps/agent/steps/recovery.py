@@ -13,6 +13,7 @@ from numalign.apps.agent.events import (
     Publish,
     Save,
     StopContainer,
+    Tick,
 )
 from numalign.apps.agent.model import (
     AgentPod,
@@ -23,7 +24,7 @@ from numalign.apps.agent.model import (
     waiting,
 )
 from numalign.apps.agent.step import decide, settle
-from numalign.apps.agent.steps import lifecycle
+from numalign.apps.agent.steps import deciding, lifecycle, runs
 from numalign.core.kubelet import host
 from numalign.core.kubelet.admission.admission import admit
 from numalign.core.kubelet.admission.verdict import refusal
@@ -95,6 +96,8 @@ def recovered(
         event = DevicesReported(resource, found, now, is_plugin=False)
         state, more = decide(setup, state, event)
         effects += more
+    state, more = runs.settled(setup, state, state, Tick(now))
+    effects += [*more, *runs.watches(state)]
     # Nothing is known of where things are now, so everything is put where it belongs.
     return settle(setup, None, state, effects)
 
@@ -139,7 +142,8 @@ def _resources(pod: AgentPod) -> list[str]:
 
 def _readmit(setup: AgentSetup, state: AgentState, uid: str) -> tuple[AgentState, list[Effect]]:
     known = state.pods[uid]
-    after, decision = admit(setup.host, state.host, known.pod)
+    decider = deciding.host_of(setup, known.record, known.run)
+    after, decision = admit(decider, state.host, known.pod)
     texts = refusal(decision)
     if texts is None:
         return replace(state, host=after), []

@@ -287,6 +287,21 @@ class Changes(_Answer):
     notes: Annotated[list[str], _is("what was passed over")]
 
 
+class Run(_Answer):
+    """A command that ``numalign run`` has in the foreground, for the process that becomes it."""
+
+    uid: str
+    namespace: str
+    name: str
+    state: Annotated[str, _is("waiting, starting or started")]
+    reason: Annotated[str, _is("what it waits for")] = ""
+    message: Annotated[str, _is("the same in one sentence")] = ""
+    nodes: Annotated[str, _is("the NUMA nodes of its memory, as a list; empty: any")] = ""
+    memory_policy: Annotated[str, _is("to be set before exec; empty: the kernel's default")] = ""
+    policy_nodes: Annotated[str, _is("the NUMA nodes of the policy, as a list")] = ""
+    env: Annotated[dict[str, str], _is("what device plugins want it to have")] = {}
+
+
 class Error(_Answer):
     """Every answer that is not a success has this form."""
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from numalign.apps.agent.events import Answer
 from numalign.apps.agent.journal import Decision
-from numalign.apps.agent.model import AgentSetup, AgentState
+from numalign.apps.agent.model import AgentSetup, AgentState, Run
 from numalign.apps.agent.notes import Note
 from numalign.core.machine.machine import Machine
 from numalign.wire.pods.records import PodRecord
@@ -35,6 +35,9 @@ class AgentPort(Protocol):
 
     async def submit(self, record: PodRecord, *, source: str = "api") -> Answer:
         """Has a pod admitted; it needs a uid."""
+
+    async def start_run(self, record: PodRecord, run: Run) -> Answer:
+        """Has a command run where it fits; answered when its process is in its place."""
 
     async def apply(
         self,
