@@ -23,20 +23,20 @@ class AskOptions:
     cpus: Annotated[
         str | None,
         optional("--cpus", metavar="N", help="CPUs of its own; a part such as 500m is shared."),
-    ] = (None,)
+    ] = None
     memory: Annotated[
         str | None, optional("--memory", metavar="SIZE", help="Memory, such as 8Gi; its limit too.")
-    ] = (None,)
+    ] = None
     hugepages_2mi: Annotated[
         str | None, optional("--hugepages-2Mi", metavar="SIZE", help="Memory in pages of 2 MiB.")
-    ] = (None,)
+    ] = None
     hugepages_1gi: Annotated[
         str | None, optional("--hugepages-1Gi", metavar="SIZE", help="Memory in pages of 1 GiB.")
-    ] = (None,)
+    ] = None
     device: Annotated[
         list[str] | None,
         optional("--device", metavar="RESOURCE=N", help="Devices. Repeat for more resources."),
-    ] = (None,)
+    ] = None
     policy: Annotated[
         str | None,
         optional(
@@ -44,7 +44,7 @@ class AskOptions:
             metavar="NAME",
             help="none, best-effort, restricted or single-numa-node; by default the host's.",
         ),
-    ] = (None,)
+    ] = None
     memory_policy: Annotated[
         str | None,
         optional(
@@ -53,10 +53,10 @@ class AskOptions:
             help="local, preferred=NODE, bind, interleave or weighted-interleave, each but local "
             "also with =NODES; within the nodes that it is given.",
         ),
-    ] = (None,)
+    ] = None
     name: Annotated[
         str | None, optional("--name", metavar="NAME", help="Of its pod; by default the command's.")
-    ] = (None,)
+    ] = None
 
     @property
     def amounts(self) -> dict[str, str]:
