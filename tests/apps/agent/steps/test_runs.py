@@ -35,7 +35,7 @@ class RunHost(Host):
             spec=PodSpec(containers=[container], restartPolicy="Never"),
             status=PodStatusRecord(qosClass="Guaranteed"),
         )
-        asked = Run(CALLER, waits=waits, request=request)
+        asked = Run(replace(CALLER, boot=uid), waits=waits, request=request)
         return self.event(ev.PodSubmitted(uid, record, "run", self.now, request, run=asked))
 
     def explain(self, uid):
@@ -169,7 +169,7 @@ def test_a_caller_that_is_gone_waits_no_longer():
     host.run("a", "6")
     host.started("a", "run")
     effects = host.run("b", "6", waits=True, request=2)
-    assert ev.WatchCaller("b", CALLER) in effects
+    assert [e.uid for e in effects if isinstance(e, ev.WatchCaller)] == ["b"]
     host.event(ev.CallerGone("b", 1.0))
     assert list(host.state.pods) == ["a"]
     host.event(ev.CallerGone("a", 1.0))
@@ -253,3 +253,15 @@ def test_a_run_that_ended_while_the_agent_was_away_is_given_back_and_forgotten()
     assert not host.state.pods
     host.event(ev.SourcesReady(0.0))
     assert not host.state.host.cpu.entries
+
+
+def test_a_process_that_is_the_command_of_a_run_cannot_become_that_of_another():
+    host = RunHost()
+    host.run("a", "1")
+    host.started("a", "run")
+    record = host.state.pods["a"].record
+    again = replace(host.state.pods["a"].run, request=2, ticket=0)
+    effects = host.event(ev.PodSubmitted("b", record, "run", 0.0, 2, run=again))
+    [answer] = answers(effects)
+    assert (answer.accepted, answer.reason) == (False, "AlreadyRunning")
+    assert list(host.state.pods) == ["a"]

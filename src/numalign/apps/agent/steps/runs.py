@@ -36,6 +36,7 @@ from numalign.core.kubelet.admission.verdict import refusal, verdict_on
 Next = tuple[AgentState, list[Effect]]
 
 NOT_SUPPORTED: Final = "RunNotSupported"
+ALREADY_RUNS: Final = "AlreadyRunning"
 NOT_STARTED: Final = "StartError"
 EXPLAIN_SECONDS_MAX: Final = 5.0  # then a refused run is answered without an explanation
 
@@ -49,11 +50,23 @@ def submitted(setup: AgentSetup, state: AgentState, event: PodSubmitted, run: Ru
     is_retry = known is not None and known.waits_for_room and bool(event.preferences)
     if known is not None and known.run is not None and not is_retry:
         return _with_run(state, event.uid, replace(known.run, request=run.request)), []
+    if (other := _command_of(state, event.uid, run)) is not None:
+        text = (
+            f"process {run.caller.pid} is the command of pod {other.pod.namespace}/"
+            f"{other.pod.name} already; start it as a process of its own"
+        )
+        return state, admission.refuse(event, ALREADY_RUNS, text)
     if not run.ticket:
         run = replace(run, ticket=1 + max((r.ticket for r in _runs(state).values()), default=0))
     after, effects = _decided(setup, state, replace(event, run=run))
     watch: list[Effect] = [] if known else [WatchCaller(event.uid, run.caller)]
     return after, [*effects, *watch]
+
+
+def _command_of(state: AgentState, uid: str, run: Run) -> AgentPod | None:
+    """The other run whose command this very process is, as after exec of ``numalign run``."""
+    others = (pod for key, pod in state.pods.items() if key != uid and pod.run is not None)
+    return next((pod for pod in others if pod.run and pod.run.caller == run.caller), None)
 
 
 def _decided(setup: AgentSetup, state: AgentState, event: PodSubmitted) -> Next:
