@@ -110,11 +110,16 @@ class CallError(Exception):
 class Guest:
     """One QEMU process, with one Python process inside that answers calls."""
 
-    def __init__(self, topology: Topology, *, has_network: bool = False) -> None:
-        """With a network, 10.0.2.2 inside is the loopback of this host; it leads nowhere else."""
+    def __init__(
+        self, topology: Topology, *, has_network: bool = False, is_newer: bool = False
+    ) -> None:
+        """With a network, 10.0.2.2 inside is the loopback of this host; it leads nowhere else.
+
+        ``is_newer``: not the distribution's usual kernel, but the newest that it offers.
+        """
         self.topology = topology
         self.has_network = has_network
-        self.kernel, self.initrd = kernel()
+        self.kernel, self.initrd = kernel(is_newer=is_newer)
         self._scratch = make_short_directory("nguest-")
         self.share = self._scratch / "share"
         self.share.mkdir()
@@ -298,12 +303,12 @@ reboot -f
 """
 
 
-def kernel() -> tuple[Path, Path]:
+def kernel(*, is_newer: bool = False) -> tuple[Path, Path]:
     """The kernel and its first files; MissingError where QEMU or Debian's tools are missing."""
     for program, package in ((_ENGINE, "qemu-system-x86"), ("apt-get", "apt"), ("dpkg", "dpkg")):
         if shutil.which(program) is None:
             raise MissingError(f"{program} is not installed ({package}): no NUMA guest")
-    place = cache() / "guest"
+    place = cache() / ("guest-newer" if is_newer else "guest")
     place.mkdir(parents=True, exist_ok=True)
     made_of = f"{_INIT}{_MODULES}".encode()
     found = place / "vmlinux", place / f"initrd-{hashlib.sha256(made_of).hexdigest()[:12]}"
@@ -312,26 +317,44 @@ def kernel() -> tuple[Path, Path]:
         if not (found[0].exists() and found[1].exists()):
             say("fetching a kernel for the NUMA guest")
             with tempfile.TemporaryDirectory(dir=place) as scratch:
-                _fetch(Path(scratch), *found)
+                package = _newest_package if is_newer else _usual_package
+                _fetch(package(Path(scratch)), Path(scratch), *found)
     return found
 
 
-def _fetch(scratch: Path, vmlinux: Path, initrd: Path) -> None:
+def _usual_package(scratch: Path) -> str:
     depends = _called(["apt-cache", "depends", "linux-image-amd64"], scratch)
     package = re.search(r"Depends: (linux-image-\S+)", depends)
     if package is None:
         raise MissingError("apt knows no linux-image-amd64 (apt-get update): no NUMA guest")
+    return package[1]
+
+
+def _newest_package(scratch: Path) -> str:
+    found = _called(
+        ["apt-cache", "search", "--names-only", r"^linux-image-[0-9.+deb-]+-amd64$"], scratch
+    )
+    names = re.findall(r"^(linux-image-(\d+)\.(\d+)\.(\d+)\S*)", found, re.MULTILINE)
+    if not names:
+        raise MissingError("apt knows no linux-image (apt-get update): no NUMA guest")
+    return max(names, key=lambda name: [int(part) for part in name[1:]])[0]
+
+
+def _fetch(package: str, scratch: Path, vmlinux: Path, initrd: Path) -> None:
     options = ["-q", "-o", "APT::Sandbox::User=root"]
-    _called(["apt-get", "download", *options, package[1], "busybox-static"], scratch)
+    _called(["apt-get", "download", *options, package, "busybox-static"], scratch)
     for deb in scratch.glob("*.deb"):
         _called(["dpkg", "-x", str(deb), "files"], scratch)
+    for path in scratch.glob("files/lib/modules/**/*.ko.xz"):
+        path.with_suffix("").write_bytes(lzma.decompress(path.read_bytes()))
     deepest = {p.stem.replace("-", "_"): p for p in scratch.glob("files/lib/modules/**/*.ko")}
     modules: dict[str, Path] = {}
     for name in _MODULES:
         _collect(name, deepest, modules)
     packed = next(scratch.glob("files/boot/vmlinuz-*")).read_bytes()
-    # Booting the unpacked kernel saves the emulated CPU the unpacking.
-    data = lzma.LZMADecompressor().decompress(packed[packed.index(b"\xfd7zXZ\0") :])
+    # Booting the unpacked kernel saves the emulated CPU the unpacking, where we can unpack it.
+    begin = packed.find(b"\xfd7zXZ\0")
+    data = packed if begin < 0 else lzma.LZMADecompressor().decompress(packed[begin:])
     busybox = next(p for p in scratch.glob("files/**/busybox") if p.is_file() and _is_program(p))
     init = _INIT.format(modules=" ".join(modules), share=SHARE, alive=ALIVE)
     files = {f"modules/{name}.ko": path.read_bytes() for name, path in modules.items()}

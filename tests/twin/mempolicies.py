@@ -24,6 +24,14 @@ time.sleep(1000)
 """
 
 
+WEIGHTS = Path("/sys/kernel/mm/mempolicy/weighted_interleave")
+
+
+def set_weight(node: int, weight: int) -> None:
+    """How many pages in a row a node gets by weighted interleave."""
+    (WEIGHTS / f"node{node}").write_text(str(weight))
+
+
 def pages(policy: str, cpus: str, mems: str) -> tuple[str, dict[str, int]]:
     """The policy of such a container by numa_maps, and how many of its pages are on each node."""
     return asyncio.run(_pages(policy, cpus, mems))
@@ -62,10 +70,10 @@ async def _pages(policy: str, cpus: str, mems: str) -> tuple[str, dict[str, int]
 def _area(text: str) -> tuple[str, dict[str, int]]:
     """The policy and the pages by node of the one mapping of just so many anonymous pages."""
     for line in text.splitlines():
-        fields = line.split()
+        fields = line.replace("weighted interleave", "weighted-interleave").split()
         if f"anon={PAGES}" in fields and "file=" not in line:
             counts = {
                 f[1:]: int(n) for f, _, n in (x.partition("=") for x in fields) if f[0] == "N"
             }
-            return fields[1], counts
+            return fields[1].replace("weighted-", "weighted "), counts
     raise AssertionError(f"no mapping of {PAGES} pages:\n{text}")

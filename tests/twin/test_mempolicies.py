@@ -30,21 +30,38 @@ def guest():
         yield found
 
 
+@pytest.fixture(scope="module")
+def newer_guest():
+    try:
+        found = Guest(TOPOLOGIES["two-sockets"], is_newer=True)
+    except MissingError as error:
+        pytest.skip(str(error))
+    with found:
+        yield found
+
+
 @pytest.mark.parametrize(("policy", "cpus", "mems", "said", "counts"), CASES)
 def test_every_page_is_where_the_policy_says(guest, policy, cpus, mems, said, counts):
     found = guest.call("tests.twin.mempolicies:pages", policy, cpus, mems, seconds=120)
     assert found == [said, counts]
 
 
-def test_weighted_interleave_follows_the_weights_where_the_kernel_has_it(guest):
-    release = guest.call("tests.real.guest_server:read", "/proc/sys/kernel/osrelease")
-    major, minor = (int(part) for part in release.split(".")[:2])
-    if (major, minor) < (6, 9):
-        with pytest.raises(CallError, match="could not set the memory policy weighted-interleave"):
-            guest.call("tests.twin.mempolicies:pages", "weighted-interleave", "0-3", "0-1")
-        return
-    said, counts = guest.call(
-        "tests.twin.mempolicies:pages", "weighted-interleave", "0-3", "0-1", seconds=120
+def test_a_kernel_without_weighted_interleave_says_so(guest):
+    with pytest.raises(CallError, match="could not set the memory policy weighted-interleave"):
+        guest.call("tests.twin.mempolicies:pages", "weighted-interleave", "0-3", "0-1")
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 1), (3, 1), (1, 7)])
+def test_weighted_interleave_follows_the_weights_page_by_page(newer_guest, first, second):
+    release = newer_guest.call("tests.real.guest_server:read", "/proc/sys/kernel/osrelease")
+    if tuple(int(part) for part in release.split(".")[:2]) < (6, 9):
+        pytest.skip(f"Linux {release.strip()} has no weighted interleave")
+    for node, weight in enumerate((first, second)):
+        newer_guest.call("tests.twin.mempolicies:set_weight", node, weight)
+    policy = "weighted-interleave"
+    said, counts = newer_guest.call(
+        "tests.twin.mempolicies:pages", policy, "0-3", "0-1", seconds=120
     )
     assert said == "weighted interleave:0-1"
-    assert set(counts) == {"0", "1"} and sum(counts.values()) == PAGES
+    share = PAGES // (first + second)
+    assert counts == {"0": first * share, "1": second * share}
