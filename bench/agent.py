@@ -21,6 +21,7 @@ MACHINE = "epyc-2s-nps4"  # decisions for a large machine, whatever this host is
 STANDING = 100  # pods that are there while others come and go
 STANDING_AT_START = 500
 STANDING_PROCESSES = 20
+RUN_SECONDS_MAX = 0.3
 
 
 class Measured:
@@ -152,10 +153,34 @@ def _running(agent: Measured, seconds: float) -> None:
         share = agent.idle_share(15 * seconds)
         print(f"  CPU, idle                        {share:.2%} (target under 0.5 %)")
         print(f"  memory                           {agent.megabytes():.0f} MB (target under 90 MB)")
+        _foreground(agent)
         for number in range(STANDING_PROCESSES):
             client.delete(f"/pods/p{number}")
         while client.get("/pods").json()["items"]:
             time.sleep(0.05)
+
+
+def _foreground(agent: Measured) -> None:
+    """A whole ``numalign run`` beside a plain start of the same command and of an interpreter."""
+    program = str(Path(sys.executable).with_name("numalign"))
+    socket_path = str(agent.root / "s" / "agent.sock")
+    ours = _whole([program, "run", "--socket", socket_path, "--", "true"])
+    plain = _whole(["true"])
+    interpreter = _whole([sys.executable, "-c", "pass"])
+    print(
+        f"  numalign run -- true             {ours * 1e3:.0f} ms at the median, whole process "
+        f"(target under {RUN_SECONDS_MAX * 1e3:.0f} ms); true alone {plain * 1e3:.1f} ms, "
+        f"a Python that does nothing {interpreter * 1e3:.0f} ms ({ours / interpreter:.0f} x)"
+    )
+
+
+def _whole(command: list[str]) -> float:
+    times = []
+    for _ in range(15):
+        start = time.perf_counter()
+        subprocess.run(command, check=True)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
 
 
 def _created(client: httpx.Client, name: str, cpu: str) -> float:
