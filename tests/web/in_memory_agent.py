@@ -5,6 +5,7 @@ import asyncio
 import itertools
 import threading
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from tests.core.hosts import settings
@@ -89,6 +90,13 @@ class InMemoryAgent:
         uid = record.metadata.uid
         assert uid, "a pod has a uid before it is submitted"
         return self._tell(ev.PodSubmitted(uid, record, source, self.now, request))
+
+    async def start_run(self, record, run):
+        await asyncio.sleep(0)
+        request = next(self._requests)
+        asked = replace(run, request=request)
+        uid = record.metadata.uid
+        return self._tell(ev.PodSubmitted(uid, record, "run", self.now, request, run=asked))
 
     async def apply(self, pods, *, namespace="", owner=None):
         await asyncio.sleep(0)

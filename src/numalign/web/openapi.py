@@ -218,7 +218,7 @@ PATHS: Final[dict[str, dict[str, Schema]]] = {
             "What became of a run.",
             {
                 "200": _answer("it waits, is being started or runs", _ref("Run")),
-                **_errors(e404="it has ended, or never was"),
+                **_errors(e403="not over the unix socket", e404="it has ended, or never was"),
             },
             _UID,
         )

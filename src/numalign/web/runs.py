@@ -49,9 +49,7 @@ class Runs:
 
     async def start(self, request: Request) -> Response:
         """201 when the process is in its place, 202 while it waits, 422 with the cause if not."""
-        if not access_of(request).trusted:
-            error = "a run needs the unix socket: its process must be one of this host"
-            raise ProblemError(403, "Forbidden", error)
+        _require_socket(request)
         api = self._api
         api.may_change(request)
         limits = api.limits
@@ -66,6 +64,8 @@ class Runs:
         return json_answer(self._view(known), 202 if answer.reason else 201)
 
     async def show(self, request: Request) -> Response:
+        """What the process that waits has to do; what device plugins say is for it alone."""
+        _require_socket(request)
         known = self._api.agent.state.pods.get(request.path_params["uid"])
         if known is None or known.run is None:
             uid = request.path_params["uid"]
@@ -101,6 +101,12 @@ class Runs:
             found.memory_policy, found.policy_nodes = str(policy.mode), str(policy.nodes or "")
         found.env = dict(merged(list(known.allocations.values())).envs)
         return found
+
+
+def _require_socket(request: Request) -> None:
+    if not access_of(request).trusted:
+        error = "a run needs the unix socket: its process must be one of this host"
+        raise ProblemError(403, "Forbidden", error)
 
 
 def _cause(why: str) -> str:
