@@ -53,7 +53,9 @@ def going(agent, *words, **more):
         yield process
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
+        process.stdout.close()  # what it left behind may still have the other end
+        process.stderr.close()
 
 
 def until_running(agent, name):
