@@ -14,6 +14,7 @@ from typing import Final
 from starlette.requests import Request
 
 from numalign.apps.agent.model import AgentPod
+from numalign.core.asker import Asker
 from numalign.core.errors import WireError
 from numalign.web.answers import ProblemError
 from numalign.wire.pods.records import PodRecord
@@ -57,6 +58,13 @@ def access_of(request: Request) -> Access:
     access = request.app.state.access
     assert isinstance(access, Access), "application() sets it"
     return access
+
+
+def asker_of(request: Request) -> Asker | None:
+    """Who asks: the peer of the unix socket; who has the agent's token is its own user."""
+    found = getattr(request.state, "asker", None)
+    assert isinstance(found, Asker | None), "the server sets it"
+    return found
 
 
 def require(request: Request) -> None:

@@ -50,7 +50,7 @@ def test_paths_of_the_host_are_checked_and_made_as_their_type_says(tmp_path):
     [
         (Volume("other"), {}, "no such volume"),
         (Volume("v"), {}, "needs a cluster"),
-        (Volume("v", emptyDir=EmptyDir("Memory")), {}, "not supported"),
+        (Volume("v", emptyDir=EmptyDir("HugePages")), {}, "expected none or Memory"),
         (Volume("v", emptyDir=EmptyDir()), {"subPath": "x"}, "subPath"),
         (Volume("v", emptyDir=EmptyDir()), {"mountPropagation": "Bidirectional"}, "Bidirectional"),
         (Volume("v", emptyDir=EmptyDir()), {"mountPropagation": "Maybe"}, "expected one of"),

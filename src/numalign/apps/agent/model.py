@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from numalign.core.asker import Abilities, Asker
 from numalign.core.kubelet.cgroup_limits import mems_of
 from numalign.core.kubelet.devices.devices import Device
 from numalign.core.kubelet.devices.plugin_answer import Allocation
 from numalign.core.kubelet.host import Host, HostState
 from numalign.core.pod import Container, Pod
 from numalign.wire.kubelet.config import KubeletConfig
-from numalign.wire.pods.records import PodRecord
+from numalign.wire.pods.records import ContainerRecord, PodRecord
 
 
 class Phase(StrEnum):
@@ -37,6 +38,23 @@ class RunState(StrEnum):
     EXITED = "exited"  # for good; one that will be started again waits
 
 
+class ProbeKind(StrEnum):
+    STARTUP = "startup"
+    LIVENESS = "liveness"
+    READINESS = "readiness"
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeStatus:
+    """How a probe of a running container stands."""
+
+    next_at: float
+    is_asked: bool = False  # the answer is on its way
+    passed: bool | None = None  # None: not decided yet
+    in_a_row: int = 0  # answers that say the contrary of ``passed``, or the first ones
+    last_ok: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class ContainerStatus:
     state: RunState = RunState.WAITING
@@ -50,6 +68,21 @@ class ContainerStatus:
     restarts: int = 0
     retry_at: float | None = None  # not to be started before
     postponed: int = 0  # how often in a row it could not be started for no fault of its own
+    probes: Mapping[ProbeKind, ProbeStatus] = field(default_factory=dict)  # of the run that goes on
+    is_hooked: bool = False  # its postStart hook has not ended
+    is_stopping: bool = False  # it was told to end, since a probe or hook failed
+
+    @property
+    def is_started(self) -> bool:
+        """Whether it runs, and a startup probe and a postStart hook let others go on."""
+        startup = self.probes.get(ProbeKind.STARTUP)
+        is_up = startup is None or startup.passed is True
+        return self.state is RunState.RUNNING and is_up and not self.is_hooked
+
+    @property
+    def is_ready(self) -> bool:
+        readiness = self.probes.get(ProbeKind.READINESS)
+        return self.is_started and (readiness is None or readiness.passed is True)
 
     @property
     def is_alive(self) -> bool:
@@ -78,6 +111,12 @@ class AgentPod:
     # Devices that were chosen but whose plugin has not answered yet, and what plugins answered.
     awaited: frozenset[DeviceKey] = frozenset()
     allocations: Mapping[DeviceKey, Allocation] = field(default_factory=dict)
+    asker: Asker | None = None  # as whom its processes run; None: as the agent
+
+    def container_record(self, name: str) -> ContainerRecord:
+        spec = self.record.spec
+        records: list[ContainerRecord] = [*(spec.initContainers or ()), *(spec.containers or ())]
+        return next(record for record in records if record.name == name)
 
     @property
     def waits_for_plugin(self) -> bool:
@@ -194,6 +233,8 @@ class AgentSetup:
     save_retry_seconds: float = 1.0  # until what could not be saved is tried again
     # Whether containers are plain processes: these get no mounts, device files or images.
     runs_processes: bool = False
+    runs_containers: bool = False  # in a container runtime
+    abilities: Abilities | None = None  # what processes can be given; None: it is not looked at
 
 
 def placed_cpus(setup: AgentSetup, state: AgentState, uid: str, container: Container) -> int:

@@ -19,8 +19,10 @@ from numalign.adapters.grpc.device_plugins import DevicePlugins
 from numalign.adapters.grpc.plugin_watcher import PluginWatcher
 from numalign.adapters.grpc.podresources import PodResources
 from numalign.adapters.local import paths
+from numalign.adapters.local.askers import own_abilities
 from numalign.adapters.local.files import read_bounded
 from numalign.adapters.local.manifests import ManifestDirectory
+from numalign.adapters.local.objects import Objects
 from numalign.adapters.local.state_files import StateDirectory
 from numalign.adapters.processes.runtime import ProcessRuntime
 from numalign.adapters.sources import discovery
@@ -31,6 +33,7 @@ from numalign.apps.agent.model import AgentSetup
 from numalign.apps.agent.runtimes import processes
 from numalign.apps.agent.runtimes.containers import Containers, connected
 from numalign.apps.agent.runtimes.decide_only import DecideOnly
+from numalign.apps.agent.runtimes.environment import ValueSources
 from numalign.apps.agent.runtimes.protocols import Runtime
 from numalign.apps.agent.starting import takeover
 from numalign.core.errors import ConfigError, PeerError
@@ -62,6 +65,7 @@ class Options:
     cri_socket: Path | None = None  # None: the usual ones
     cgroup_root: Path = Path("/sys/fs/cgroup")
     host_name: str = field(default_factory=lambda: os.uname().nodename)
+    objects_dir: Path | None = None  # of ConfigMaps and Secrets
 
 
 @dataclass(slots=True)
@@ -113,7 +117,14 @@ async def assemble(options: Options, now: Callable[[], float] = time.time) -> Pa
     machine = discovery.discover(options.machine)
     config = read_config(options.config)
     setup, kubelet = setup_of(config, machine)
-    setup = replace(setup, runs_processes=options.runtime == "process")
+    setup = replace(
+        setup,
+        runs_processes=options.runtime == "process",
+        runs_containers=options.runtime == "cri",
+        abilities=own_abilities(
+            has_objects=options.objects_dir is not None, host_name=options.host_name
+        ),
+    )
     files = StateDirectory(options.state_dir, [device_checkpoint.FOLDER])
     files.prepare()
     runtime, bridge = await _runtime(options, config, setup, kubelet)
@@ -176,16 +187,26 @@ async def _runtime(
         enforced=kubelet.cpu_cfs_quota, period_us=kubelet.cpu_cfs_quota_period_ns // 1000
     )
     settings, info = setup.host.settings, setup.host.info
+    assert setup.abilities is not None, "assemble() looks what they are"
+    values = ValueSources(_objects(options), setup.abilities, setup.totals)
     if options.runtime == "cri":
         found = await _containers(options, config)
-        return found, Containers(found, settings, info, options.state_dir, quota)
+        return found, Containers(found, settings, info, options.state_dir, quota, values)
     try:
         runtime = ProcessRuntime(options.state_dir, _cgroups(options, config))
     except PeerError as error:
         log.warning("no_cgroups", error=str(error))
         runtime = ProcessRuntime(options.state_dir, None)
-    bridge = processes.Processes(runtime, settings, logs, quota)
+    bridge = processes.Processes(runtime, settings, options.state_dir, quota, values)
     return runtime, bridge
+
+
+def _objects(options: Options) -> Objects:
+    """Where ConfigMaps and Secrets are; ConfigError if that is no directory."""
+    root = options.objects_dir
+    if root is not None and not root.is_dir():
+        raise ConfigError(f"{root}: found no directory, expected one of configmaps/ and secrets/")
+    return Objects(root)
 
 
 async def _containers(options: Options, config: AgentConfig) -> CriRuntime:

@@ -15,6 +15,7 @@ import msgspec
 
 from numalign.apps.agent.model import AgentPod, ContainerStatus, Phase
 from numalign.apps.agent.starting import refusals
+from numalign.core.asker import Asker
 from numalign.core.errors import CorruptCheckpointError
 from numalign.wire.checkpoints import state_files
 from numalign.wire.pods.manifests import core_pod
@@ -38,6 +39,7 @@ class _Pod(msgspec.Struct, omit_defaults=True):
     containers: dict[str, ContainerStatus] = {}
     awaited: list[tuple[str, str]] = []  # container, resource
     again: bool = False
+    asker: Asker | None = None
 
 
 class _File(msgspec.Struct):
@@ -93,6 +95,7 @@ def _packed(uid: str, pod: AgentPod) -> _Pod:
         dict(pod.containers),
         sorted(pod.awaited),
         pod.again,
+        pod.asker,
     )
 
 
@@ -110,4 +113,5 @@ def _unpacked(p: _Pod) -> AgentPod:
         p.again,
         p.containers,
         frozenset(p.awaited),
+        asker=p.asker,
     )

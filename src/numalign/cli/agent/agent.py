@@ -82,6 +82,14 @@ def agent(
         ),
     ] = "process",
     cri_socket: CriSocketOption = None,
+    objects: Annotated[
+        Path | None,
+        optional(
+            "--objects-dir",
+            help="ConfigMaps and Secrets for env and volumes: DIR/configmaps/NAMESPACE/NAME/KEY "
+            "and DIR/secrets/... Who asked for a pod gets what it may read.",
+        ),
+    ] = None,
     machine: MachineOption = None,
     listen: ListenOption = LISTEN_DEFAULT,
 ) -> int:
@@ -101,4 +109,5 @@ def agent(
         listen=listen,
         ends_pods=False,
         cri_socket=cri_socket,
+        objects=objects,
     )

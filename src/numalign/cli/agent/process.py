@@ -25,7 +25,7 @@ LOCK_NAME: Final = "agent.lock"
 END_SECONDS_MAX: Final = 15.0
 
 
-def run_agent(
+def run_agent(  # noqa: PLR0913 - the options of a command
     *,
     config: Path | None,
     pods: Path | None,
@@ -35,12 +35,15 @@ def run_agent(
     listen: str,
     ends_pods: bool,
     cri_socket: str | None = None,
+    objects: Path | None = None,
 ) -> int:
     """Runs an agent until it is told to stop; the exit code."""
     check_runtime(runtime)
     tcp = address(listen)
     directory = (state_dir or paths.state_directory()).absolute()
-    options = Options(directory, pods, config, machine, runtime, socket_of(cri_socket))
+    options = Options(
+        directory, pods, config, machine, runtime, socket_of(cri_socket), objects_dir=objects
+    )
     configure_logs()
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:

@@ -33,7 +33,7 @@ from numalign.apps.agent.model import (
     waiting,
     waiting_for_name,
 )
-from numalign.apps.agent.steps import lifecycle
+from numalign.apps.agent.steps import lifecycle, wishes
 from numalign.core.explain.causes import Case
 from numalign.core.kubelet import host
 from numalign.core.kubelet.admission.verdict import refusal, verdict_on
@@ -72,6 +72,8 @@ def submitted(setup: AgentSetup, state: AgentState, event: PodSubmitted) -> Next
     if _predecessors(state, event.uid, event.record):
         new = waiting_for_name(_new(event, pod))
         return _without_decision(state, event, new)
+    if faults := wishes.refusals(setup, event.record, event.asker):
+        return _refuse_wishes(state, event, pod, "; ".join(faults))
     missing = _plugins_awaited(setup, state, pod, event.now)
     if missing:
         return _defer(state, event, pod, missing)
@@ -98,6 +100,17 @@ def submitted(setup: AgentSetup, state: AgentState, event: PodSubmitted) -> Next
     return _reject(setup, state, event, texts, case)
 
 
+def _refuse_wishes(state: AgentState, event: PodSubmitted, pod: Pod, text: str) -> Next:
+    """Refuses a pod for what its containers would not be given, before anything is decided."""
+    message = f"Pod was rejected: {text}"
+    failed = replace(
+        _new(event, pod), phase=Phase.FAILED, reason=wishes.NOT_SUPPORTED, message=message
+    )
+    state = replace(state, pods={**state.pods, event.uid: failed})
+    note = Publish(notes.PodRejected(pod, wishes.NOT_SUPPORTED, text))
+    return state, [Save(state), *refuse(event, wishes.NOT_SUPPORTED, text), note]
+
+
 def _plugins_awaited(setup: AgentSetup, state: AgentState, pod: Pod, now: float) -> list[str]:
     """Resources of the pod whose plugin was there before a restart and is not back yet."""
     if now - state.started_at >= setup.plugin_grace_seconds:
@@ -122,7 +135,9 @@ def _defer(state: AgentState, event: PodSubmitted, pod: Pod, missing: Sequence[s
 
 def _new(event: PodSubmitted, pod: Pod) -> AgentPod:
     containers = {c.name: ContainerStatus() for c in pod.in_order}
-    return AgentPod(event.record, pod, event.source, event.now, containers=containers)
+    return AgentPod(
+        event.record, pod, event.source, event.now, containers=containers, asker=event.asker
+    )
 
 
 def _without_decision(state: AgentState, event: PodSubmitted, new: AgentPod) -> Next:
@@ -167,7 +182,9 @@ def _predecessors(state: AgentState, uid: str, record: PodRecord) -> bool:
 def _again(state: AgentState, event: PodSubmitted, known: AgentPod) -> Next:
     """Asked for while it ends, as by a file that was changed and changed back."""
     pod = core_pod(event.record, uid=event.uid)
-    anew = replace(known, record=event.record, pod=pod, source=event.source, again=True)
+    anew = replace(
+        known, record=event.record, pod=pod, source=event.source, again=True, asker=event.asker
+    )
     state = replace(state, pods={**state.pods, event.uid: anew})
     return state, [Save(state), *_answer(event.request, anew, event.uid)]
 
@@ -180,7 +197,7 @@ def retry_deferred(setup: AgentSetup, state: AgentState, now: float) -> Next:
             known.waits_for_name and not _predecessors(state, uid, known.record)
         ):
             others = {key: pod for key, pod in state.pods.items() if key != uid}
-            event = PodSubmitted(uid, known.record, known.source, now)
+            event = PodSubmitted(uid, known.record, known.source, now, asker=known.asker)
             state, more = submitted(setup, replace(state, pods=others), event)
             effects += more
     return state, effects
@@ -207,12 +224,14 @@ def _admit(
         event.now,
         containers={c.name: ContainerStatus(reason="PodInitializing") for c in pod.in_order},
         awaited=frozenset((e.container, e.resource) for e in wanted),
+        asker=event.asker,
     )
     state = replace(state, host=after, pods={**state.pods, pod.uid: new})
     effects: list[Effect] = [
         Save(state),
         *_answer(event.request, new, pod.uid),
         Publish(notes.PodAdmitted(pod, trace)),
+        *wishes.tell(setup, new),
         *wanted,
     ]
     if wanted:
@@ -239,6 +258,7 @@ def _reject(
         reason=reason,
         message=f"Pod was rejected: {message}",
         containers={c.name: ContainerStatus() for c in pod.in_order},
+        asker=event.asker,
     )
     state = replace(
         state,
