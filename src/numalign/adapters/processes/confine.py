@@ -14,11 +14,14 @@ import stat
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
-MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC = 1, 32, 4096, 16384
 MS_PRIVATE, MS_SLAVE = 1 << 18, 1 << 19
-AT_FDCWD, AT_RECURSIVE = -100, 0x8000
+AT_FDCWD, AT_EMPTY_PATH, AT_RECURSIVE = -100, 0x1000, 0x8000
+OPEN_TREE_CLONE = 1
+MOVE_BOTH_EMPTY = 0x04 | 0x40
 MOUNT_ATTR_RDONLY = 1
-SYS_MOUNT_SETATTR = 442  # the same on every architecture, since 5.12
+# The same numbers on every architecture.
+SYS_OPEN_TREE, SYS_MOVE_MOUNT, SYS_MOUNT_SETATTR = 428, 429, 442
+SYSTEM_CALLS = {428: "open_tree", 429: "move_mount", 442: "mount_setattr"}
 PR_SET_KEEPCAPS, PR_CAPBSET_READ, PR_CAPBSET_DROP = 8, 23, 24
 PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 38, 47, 2
 CAPABILITY_VERSION_3 = 0x20080522
@@ -58,19 +61,20 @@ def enter(spec: Spec) -> None:
     libc = _libc()
     _checked(libc.unshare(CLONE_NEWNS | CLONE_NEWUTS), "unshare")
     # What is mounted on the host later is seen here too, and never the other way round.
-    _mount("none", "/", MS_REC | MS_SLAVE)
+    _set_attributes("/", _Attributes(propagation=MS_SLAVE))
     if "host_name" in spec:
         name = spec["host_name"][0].encode()
         _checked(libc.sethostname(name, len(name)), "sethostname")
-    mounts = list(_mounts(spec))
-    sources = [_opened(mount, spec) for mount in mounts]
+    mounts = _mounts(spec)
+    # Taken before the tree becomes read-only, since a mount is as writable as where it comes from.
+    sources = [_cloned(mount, spec) for mount in mounts]
     targets = [_target(mount, source, spec) for mount, source in zip(mounts, sources, strict=True)]
     if "read_only_root" in spec:
-        _set_read_only("/", recursive=True)
+        _set_attributes("/", _Attributes(set=MOUNT_ATTR_RDONLY))
         for path in LIVE:
-            _set_writable(path)
-    for mount, source, target in zip(mounts, sources, targets, strict=True):
-        _bind(mount, source, target)
+            _set_attributes(path, _Attributes(clear=MOUNT_ATTR_RDONLY))
+    for source, target in zip(sources, targets, strict=True):
+        _move(source, target)
 
 
 def join(pid: int, spec: Spec) -> None:
@@ -116,13 +120,23 @@ def ids(text: str) -> list[int]:
     return [int(part) for part in text.split(",") if part]
 
 
-def _opened(mount: dict[str, str], spec: Spec) -> int:
+def _cloned(mount: dict[str, str], spec: Spec) -> int:
+    """What a volume shows, as a mount that is nowhere yet."""
     path, kind = mount["mount_source"], mount["mount_kind"]
     with _As(spec, own="own" in mount["mount_flags"]):
         source = os.open(path, os.O_PATH | os.O_CLOEXEC)
     if kind in KINDS and not KINDS[kind](os.fstat(source).st_mode):
         raise OSError(0, f"{path}: found something else, expected {kind}")
-    return source
+    flags = AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | os.O_CLOEXEC
+    clone = _syscall(SYS_OPEN_TREE, ctypes.c_int(source), b"", ctypes.c_uint(flags))
+    os.close(source)
+    wanted = mount["mount_flags"].split(",")
+    attributes = _Attributes(
+        set=MOUNT_ATTR_RDONLY if "ro" in wanted else 0,
+        propagation=MS_SLAVE if "slave" in wanted else MS_PRIVATE,
+    )
+    _set_attributes("", attributes, clone)
+    return clone
 
 
 def _target(mount: dict[str, str], source: int, spec: Spec) -> int:
@@ -137,48 +151,29 @@ def _target(mount: dict[str, str], source: int, spec: Spec) -> int:
         return os.open(path, os.O_PATH | os.O_CLOEXEC)
 
 
-def _bind(mount: dict[str, str], source: int, target: int) -> None:
-    here = f"/proc/self/fd/{target}"
-    _mount(f"/proc/self/fd/{source}", here, MS_BIND | MS_REC)
-    # Looked up anew: the descriptor still is what was there before.
-    path = mount["mount_target"]
-    flags = mount["mount_flags"].split(",")
-    _mount("none", path, MS_REC | (MS_SLAVE if "slave" in flags else MS_PRIVATE))
-    if "ro" in flags:
-        _set_read_only(path, recursive=True)
+def _move(source: int, target: int) -> None:
+    """Puts a mount in place, by descriptors alone: no path is looked up twice."""
+    numbers = ctypes.c_int(source), b"", ctypes.c_int(target), b""
+    _syscall(SYS_MOVE_MOUNT, *numbers, ctypes.c_uint(MOVE_BOTH_EMPTY))
     os.close(source)
     os.close(target)
-
-
-def _mount(source: str, target: str, flags: int) -> None:
-    found = _libc().mount(
-        os.fsencode(source), os.fsencode(target), None, ctypes.c_ulong(flags), None
-    )
-    _checked(found, f"mount on {target}")
 
 
 class _Attributes(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "userns")]
 
 
-def _set_read_only(path: str, *, recursive: bool) -> None:
-    _set_attributes(path, _Attributes(MOUNT_ATTR_RDONLY, 0, 0, 0), AT_RECURSIVE if recursive else 0)
+def _set_attributes(path: str, attributes: _Attributes, at: int = AT_FDCWD) -> None:
+    """Changes a mount and all below it."""
+    flags = AT_RECURSIVE | (0 if path else AT_EMPTY_PATH)
+    size = ctypes.c_size_t(ctypes.sizeof(attributes))
+    place = ctypes.c_int(at), os.fsencode(path), ctypes.c_uint(flags)
+    _syscall(SYS_MOUNT_SETATTR, *place, ctypes.byref(attributes), size)
 
 
-def _set_writable(path: str) -> None:
-    _set_attributes(path, _Attributes(0, MOUNT_ATTR_RDONLY, 0, 0), AT_RECURSIVE)
-
-
-def _set_attributes(path: str, attributes: _Attributes, flags: int) -> None:
-    found = _libc().syscall(
-        ctypes.c_long(SYS_MOUNT_SETATTR),
-        ctypes.c_int(AT_FDCWD),
-        os.fsencode(path),
-        ctypes.c_uint(flags),
-        ctypes.byref(attributes),
-        ctypes.c_size_t(ctypes.sizeof(attributes)),
-    )
-    _checked(found, f"mount_setattr of {path} (Linux 5.12 or newer)")
+def _syscall(number: int, *arguments: object) -> int:
+    found = _libc().syscall(ctypes.c_long(number), *arguments)
+    return _checked(found, f"{SYSTEM_CALLS[number]} (needs Linux 5.12 or newer)")
 
 
 # Rights.
