@@ -19,6 +19,7 @@ from numalign.core.errors import WireError
 _SO_PEERGROUPS: Final = 59
 _GROUPS_MAX: Final = 65_536
 _CAP_SYS_ADMIN: Final = 21
+_NOBODY: Final = 65534
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 # Of the block for documentation: nothing is sent, the kernel only says how it would go there.
 _ELSEWHERE: Final = ("192.0.2.1", 9)
@@ -72,6 +73,11 @@ def _asker(uid: int, gid: int) -> Asker | None:
     # The file's own group may be one that its owner is not in.
     groups = os.getgrouplist(user.pw_name, user.pw_gid)
     return Asker(uid, user.pw_gid, tuple(sorted({*groups} - {user.pw_gid})))
+
+
+def nobody() -> Asker | None:
+    """The user without any rights; None where we cannot become it, since we are not root."""
+    return Asker(_NOBODY, _NOBODY) if os.geteuid() == 0 else None
 
 
 def own_abilities(*, has_objects: bool, host_name: str) -> Abilities:

@@ -36,6 +36,7 @@ from numalign.apps.agent.runtimes.decide_only import DecideOnly
 from numalign.apps.agent.runtimes.environment import ValueSources
 from numalign.apps.agent.runtimes.protocols import Runtime
 from numalign.apps.agent.starting import takeover
+from numalign.core.asker import Asker
 from numalign.core.errors import ConfigError, PeerError
 from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet.admission import node_fit
@@ -66,6 +67,7 @@ class Options:
     cgroup_root: Path = Path("/sys/fs/cgroup")
     host_name: str = field(default_factory=lambda: os.uname().nodename)
     objects_dir: Path | None = None  # of ConfigMaps and Secrets
+    pods_as: Asker | None = None  # whose the manifests are; None: their owners'
 
 
 @dataclass(slots=True)
@@ -156,7 +158,7 @@ async def assemble(options: Options, now: Callable[[], float] = time.time) -> Pa
             lambda: resources_view(setup.host, agent.state.host),
             counted=lambda call: agent.on_asked(call.version, call.method, failed=call.failed),
         ),
-        manifests_of(options.pods_dir, options.host_name),
+        manifests_of(options.pods_dir, options.host_name, options.pods_as),
         taken.effects,
         notes + taken.notes(),
     )
@@ -168,13 +170,15 @@ def _note_end(agent: Agent, uid: str, container: str, code: int, now: float) -> 
         agent.tell(events.ContainerExited(uid, container, attempt, code, now))
 
 
-def manifests_of(directory: Path | None, host_name: str) -> ManifestDirectory | None:
+def manifests_of(
+    directory: Path | None, host_name: str, asker: Asker | None = None
+) -> ManifestDirectory | None:
     """The directory of manifests, if one is given; ConfigError if it is none."""
     if directory is None:
         return None
     if not directory.is_dir():
         raise ConfigError(f"{directory}: found no directory, expected one of manifests")
-    return ManifestDirectory(directory, host_name)
+    return ManifestDirectory(directory, host_name, asker)
 
 
 async def _runtime(

@@ -17,6 +17,7 @@ from numalign.apps.agent.run import Options, Parts, assemble, run
 from numalign.apps.agent.saved import STATE_FILES
 from numalign.cli.agent.agent import check_runtime, socket_of
 from numalign.cli.daemon import address, configure_logs
+from numalign.core.asker import Asker
 from numalign.core.errors import CorruptCheckpointError, PeerError, StartError
 from numalign.core.kubelet.start_advice import with_advice
 from numalign.web.server import serve
@@ -36,13 +37,21 @@ def run_agent(  # noqa: PLR0913 - the options of a command
     ends_pods: bool,
     cri_socket: str | None = None,
     objects: Path | None = None,
+    pods_as: Asker | None = None,
 ) -> int:
     """Runs an agent until it is told to stop; the exit code."""
     check_runtime(runtime)
     tcp = address(listen)
     directory = (state_dir or paths.state_directory()).absolute()
     options = Options(
-        directory, pods, config, machine, runtime, socket_of(cri_socket), objects_dir=objects
+        directory,
+        pods,
+        config,
+        machine,
+        runtime,
+        socket_of(cri_socket),
+        objects_dir=objects,
+        pods_as=pods_as,
     )
     configure_logs()
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)

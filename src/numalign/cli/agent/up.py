@@ -27,9 +27,11 @@ def up(
     """Run the agent on this host with a few example pods.
 
     A worker with a CPU of its own, a memory streamer and a sidecar in the shared pool, and one pod
-    that is refused and says why. They are ended when it stops. Its state is kept apart from that of
-    'numalign agent', beside it in numalign-up, so that trying things out touches nothing else.
+    that is refused and says why. They run as nobody, and are ended when it stops. Its state is kept
+    apart from that of 'numalign agent', beside it in numalign-up, so that trying things out touches
+    nothing else.
     """
+    from numalign.adapters.local.askers import nobody
     from numalign.adapters.local.paths import example_pods, state_directory
     from numalign.cli.agent.process import run_agent
 
@@ -41,4 +43,5 @@ def up(
         machine=None,
         listen=listen,
         ends_pods=not keep,
+        pods_as=nobody(),
     )
