@@ -11,12 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.mutations.confinement import MUTATIONS as CONFINEMENT
 from tests.mutations.core import MUTATIONS as CORE
 from tests.mutations.daemons import MUTATIONS as DAEMONS
 from tests.paths import CHECKOUT
 
 Mutation = tuple[str, str, str, str, str]  # what breaks, file, old text, new text, tests
-MUTATIONS: Sequence[Mutation] = (*DAEMONS, *CORE)
+MUTATIONS: Sequence[Mutation] = (*DAEMONS, *CONFINEMENT, *CORE)
 COPIED = ("src", "tests", "docs", "examples", "pyproject.toml")
 SECONDS_MAX = 300
 

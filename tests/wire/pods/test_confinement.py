@@ -43,7 +43,7 @@ def test_what_a_container_says_counts_before_what_its_pod_says():
     ("own", "pods"),
     [
         ({"runAsUser": 0}, None),
-        ({"runAsUser": 1001}, None),
+        ({"runAsUser": 1001, "runAsGroup": 1000}, None),
         ({"runAsGroup": 0}, None),
         (None, {"supplementalGroups": [0]}),
         (None, {"fsGroup": 5}),

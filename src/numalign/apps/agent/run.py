@@ -114,19 +114,22 @@ def setup_of(config: AgentConfig, machine: Machine) -> tuple[AgentSetup, Kubelet
     return setup, kubelet
 
 
+def with_runtime(setup: AgentSetup, runtime: str, *, has_objects: bool) -> AgentSetup:
+    """The same with what containers can be given by a runtime on this host."""
+    return replace(
+        setup,
+        runs_processes=runtime == "process",
+        runs_containers=runtime == "cri",
+        abilities=own_abilities(has_objects=has_objects, host_name=os.uname().nodename),
+    )
+
+
 async def assemble(options: Options, now: Callable[[], float] = time.time) -> Parts:
     """An agent that has taken up what was saved and what still runs."""
     machine = discovery.discover(options.machine)
     config = read_config(options.config)
     setup, kubelet = setup_of(config, machine)
-    setup = replace(
-        setup,
-        runs_processes=options.runtime == "process",
-        runs_containers=options.runtime == "cri",
-        abilities=own_abilities(
-            has_objects=options.objects_dir is not None, host_name=options.host_name
-        ),
-    )
+    setup = with_runtime(setup, options.runtime, has_objects=options.objects_dir is not None)
     files = StateDirectory(options.state_dir, [device_checkpoint.FOLDER])
     files.prepare()
     runtime, bridge = await _runtime(options, config, setup, kubelet)

@@ -178,6 +178,14 @@ def test_probes_go_on_after_a_restart_of_the_agent():
     agent.started("a", "c")
     tick(agent, 1.0)
     answer(agent, LIVENESS, ok=False)  # it is to be stopped, and then the agent dies
+    restart(agent)
+    assert len(tick(agent, 10.0)) == 1
+    restart(agent)
+    assert len(tick(agent, 11.0)) == 1, "the answer to the last question went with the agent"
+    assert len(stops(answer(agent, LIVENESS, ok=False))) == 1
+
+
+def restart(agent):
     agent.state, _ = recovered(
         agent.setup,
         cpu=None,
@@ -186,7 +194,5 @@ def test_probes_go_on_after_a_restart_of_the_agent():
         pods=agent.state.pods,
         alive={("a", "c"): 100},
         ended={},
-        now=2.0,
+        now=agent.now,
     )
-    assert len(tick(agent, 10.0)) == 1
-    assert len(stops(answer(agent, LIVENESS, ok=False))) == 1
