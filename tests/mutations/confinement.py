@@ -4,6 +4,8 @@ AGENT = "src/numalign/apps/agent"
 FIELDS = "tests/wire/pods/test_fields.py"
 RULES = "tests/wire/pods/test_confinement.py"
 PROBES = "tests/apps/agent/steps/test_probes.py"
+WISHES = "tests/apps/agent/steps/test_wishes.py"
+PROBING = "tests/adapters/processes/test_probing.py"
 REAL = "tests/apps/agent/test_confined_processes.py"
 CONFINE = "src/numalign/adapters/processes/confine.py"
 CONFINEMENT = "src/numalign/wire/pods/confinement.py"
@@ -50,6 +52,41 @@ MUTATIONS = [
         "if container.volumeMounts and wish.uid != 0:",
         "if False:",
         RULES + " " + REAL,
+    ),
+    (
+        "anybody has a container runtime do what it likes",
+        f"{AGENT}/steps/wishes.py",
+        "if setup.runs_containers and asker is not None and not asker.is_root:",
+        "if False:",
+        WISHES,
+    ),
+    (
+        "a value without a source is not refused",
+        f"{AGENT}/steps/wishes.py",
+        "            if not setup.abilities.has_objects:\n",
+        "            if False:\n",
+        WISHES,
+    ),
+    (
+        "a wish that is refused is admitted",
+        f"{AGENT}/steps/admission.py",
+        "if faults := wishes.refusals(setup, event.record, event.asker):",
+        "if faults := []:",
+        WISHES,
+    ),
+    (
+        "a wish that does nothing is not told",
+        f"{AGENT}/steps/admission.py",
+        "        *wishes.tell(setup, new),\n",
+        "",
+        WISHES,
+    ),
+    (
+        "a probe is well whatever the answer",
+        "src/numalign/adapters/processes/probing.py",
+        'return "" if 200 <= status < 400 else f"HTTP status {status}"',
+        'return ""',
+        PROBING,
     ),
     (
         "failures need not come in a row",

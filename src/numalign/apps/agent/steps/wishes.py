@@ -21,6 +21,10 @@ def refusals(setup: AgentSetup, record: PodRecord, asker: Asker | None) -> list[
     if not (setup.runs_processes or setup.runs_containers):
         return []
     faults = unheeded.refused(record.unheeded, is_cri=setup.runs_containers)
+    if setup.runs_containers and asker is not None and not asker.is_root:
+        # A container runtime does what it is told as root: mounts, devices, any user.
+        text = "only root may have containers run; ask as root, or use --runtime process"
+        faults.append(f"user {asker.uid} asks: {text}")
     if setup.runs_processes and setup.abilities is not None:
         spec = record.spec
         for container in (*(spec.initContainers or ()), *(spec.containers or ())):

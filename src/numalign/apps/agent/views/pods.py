@@ -110,6 +110,16 @@ def _hide_values(views: list[View] | None, records: list[ContainerRecord] | None
     for view, record in zip(views or (), records or (), strict=True):
         if record.env:
             view["env"] = [{"name": variable.name} for variable in record.env]
+        _hide_headers(view)
+
+
+def _hide_headers(view: Any) -> None:  # noqa: ANN401 any part of a spec
+    """Leaves out what probes and hooks send along, which may be a token."""
+    if isinstance(view, dict):
+        if "httpHeaders" in view:
+            view["httpHeaders"] = [{"name": header["name"]} for header in view["httpHeaders"]]
+        for part in view.values():
+            _hide_headers(part)
 
 
 # v1.PodStatus.
