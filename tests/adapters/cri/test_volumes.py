@@ -80,6 +80,11 @@ def test_what_is_removed_is_gone_at_once_and_a_link_leads_nowhere(tmp_path):
         cri_volumes.remove(volumes / "u")
         assert not (volumes / "u").exists()
         cri_volumes.remove(volumes / "u")
+        (volumes / "unknown" / "v").mkdir(parents=True)
+        (volumes / "known").mkdir()
+        cri_volumes.remove_others(volumes, {"known"})
+        assert [path.name for path in volumes.glob("[!.]*")] == ["known"]
+        (volumes / "known").rmdir()
         cri_volumes.sweep(volumes)
         for _ in range(200):
             if not list(volumes.iterdir()):

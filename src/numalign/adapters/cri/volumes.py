@@ -11,7 +11,7 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -102,6 +102,13 @@ def remove(directory: Path) -> None:
     except OSError:
         return  # it had none
     asyncio.get_running_loop().run_in_executor(None, shutil.rmtree, trash, True)  # noqa: FBT003
+
+
+def remove_others(root: Path, known: Container[str]) -> None:
+    """Removes the directories of pods that nobody knows any more."""
+    for directory in root.glob("[!.]*"):
+        if directory.name not in known:
+            remove(directory)
 
 
 def sweep(root: Path) -> None:

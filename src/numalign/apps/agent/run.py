@@ -14,6 +14,7 @@ from typing import Any, Final
 import structlog
 
 from numalign.adapters.cgroups.tree import CgroupTree, mount_points
+from numalign.adapters.cri import volumes
 from numalign.adapters.cri.runtime import OOM_KILLED, CriRuntime
 from numalign.adapters.grpc.device_plugins import DevicePlugins
 from numalign.adapters.grpc.plugin_watcher import PluginWatcher
@@ -136,6 +137,8 @@ async def assemble(options: Options, now: Callable[[], float] = time.time) -> Pa
     runs = takeover.runs_of(await runtime.adopt()) if runtime else None
     taken = takeover.take_up(setup, files, runs, now())
     state = taken.state
+    volumes.sweep(options.state_dir / "volumes")
+    volumes.remove_others(options.state_dir / "volumes", state.pods)
     if isinstance(runtime, CriRuntime):
         for uid in await runtime.pods() - state.pods.keys():
             bridge.forget_pod(uid)  # nobody asks for it any more

@@ -62,7 +62,6 @@ async def connected(
             f"{client.socket}: {version.name} makes cgroups through systemd, expected its "
             "cgroupfs driver (for containerd: SystemdCgroup = false)"
         )
-    cri_volumes.sweep(state / "volumes")
     notes = [f"containers are run by {version.name} {version.version} at {client.socket}"]
     if fault:
         notes.append(f"pods get the network of the host: {version.name} has no other ({fault})")
