@@ -349,12 +349,11 @@ def test_volumes_users_and_variables_reach_the_container(agent, tmp_path):
     ("container", "spec", "words"),
     [
         ({"securityContext": {"runAsNonRoot": True}}, {}, "runAsNonRoot is set"),
-        ({"securityContext": {"procMount": "Unmasked"}}, {}, "procMount is not supported"),
         ({"volumeMounts": [{"name": "x", "mountPath": "/x"}]}, {}, "found no such volume"),
         (
             {"volumeMounts": [{"name": "x", "mountPath": "/x"}]},
             {"volumes": [{"name": "x", "configMap": {"name": "y"}}]},
-            "needs a cluster",
+            "start the agent with --objects-dir",
         ),
         (
             {"volumeMounts": [{"name": "x", "mountPath": "/x"}]},
@@ -371,6 +370,16 @@ def test_what_cannot_be_given_is_told_and_the_container_is_not_run_without(
         lambda: agent.waiting("a").get("reason") == "CreateContainerConfigError", "the reason"
     )
     assert words in agent.waiting("a")["message"]
+    assert not agent.containers()
+
+
+def test_what_is_never_given_is_refused_when_the_pod_is_submitted(agent):
+    wish = {"securityContext": {"procMount": "Unmasked"}}
+    agent.apply(pod("a", script=FOREVER, container=wish))
+    agent.until_phase("a", "Failed")
+    status = agent.pod_list()["a"]["status"]
+    assert status["reason"] == "FieldNotSupported"
+    assert "spec.containers[c].securityContext.procMount" in status["message"]
     assert not agent.containers()
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 import pytest
 from tests.apps.agent.processes import allowed_cpus
@@ -96,6 +97,8 @@ def test_make_run_shows_pinned_pods_and_the_kernel_agrees_with_get_cpus(ran):
                 continue
             cpus = sorted(int(n) for _, text in rows for n in numbers(text))
             assert cpus == numbers(allowed_cpus(placed["pid"])), f"{name}/{container}"
+            owner = Path(f"/proc/{placed['pid']}").stat().st_uid
+            assert owner == (65534 if os.geteuid() == 0 else os.geteuid()), "examples are nobody's"
             checked += 1
     assert checked == 4, "worker, streamer, app and its sidecar"
 

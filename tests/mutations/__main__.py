@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.mutations.access import MUTATIONS as ACCESS
+from tests.mutations.confinement import MUTATIONS as CONFINEMENT
 from tests.mutations.core import MUTATIONS as CORE
 from tests.mutations.daemons import MUTATIONS as DAEMONS
 from tests.paths import CHECKOUT
 
 Mutation = tuple[str, str, str, str, str]  # what breaks, file, old text, new text, tests
-MUTATIONS: Sequence[Mutation] = (*ACCESS, *DAEMONS, *CORE)
+MUTATIONS: Sequence[Mutation] = (*ACCESS, *DAEMONS, *CONFINEMENT, *CORE)
 COPIED = ("src", "tests", "docs", "examples", "pyproject.toml")
 SECONDS_MAX = 300
 

@@ -84,12 +84,12 @@ class InMemoryAgent:
     def recent(self):
         return self.journal.recent
 
-    async def submit(self, record, *, source="api"):
+    async def submit(self, record, *, source="api", asker=None):
         await asyncio.sleep(0)
         request = next(self._requests)
         uid = record.metadata.uid
         assert uid, "a pod has a uid before it is submitted"
-        return self._tell(ev.PodSubmitted(uid, record, source, self.now, request))
+        return self._tell(ev.PodSubmitted(uid, record, source, self.now, request, asker=asker))
 
     async def start_run(self, record, run):
         await asyncio.sleep(0)
@@ -98,7 +98,7 @@ class InMemoryAgent:
         uid = record.metadata.uid
         return self._tell(ev.PodSubmitted(uid, record, "run", self.now, request, run=asked))
 
-    async def apply(self, pods, *, namespace="", owner=None):
+    async def apply(self, pods, *, namespace="", owner=None, asker=None):
         await asyncio.sleep(0)
         requests = [next(self._requests) for _ in range(len(pods) + 1)]
         wanted = tuple(
@@ -106,7 +106,7 @@ class InMemoryAgent:
             for (uid, record), request in zip(pods, requests, strict=False)
         )
         answers = self._tell_all(
-            ev.PodsApplied(wanted, "api", self.now, requests[-1], namespace, owner)
+            ev.PodsApplied(wanted, "api", self.now, requests[-1], namespace, owner, asker)
         )
         return [answers[request] for request in requests[:-1]], answers[requests[-1]]
 

@@ -48,6 +48,7 @@ from numalign.web.openapi import document
 from numalign.web.page import CONTENT_POLICY, PAGE
 from numalign.web.requests import (
     access_of,
+    asker_of,
     body_of,
     budget_of,
     container_named,
@@ -249,14 +250,14 @@ class Api:
         is_applied = flag(request, "apply")
         found = manifests_of(await body_of(request, most, seconds, self.too_large))
         if is_applied or len(found.workloads) > 1 or not found.workloads[0].is_pod:
-            return await applying.applied(self.agent, found)
+            return await applying.applied(self.agent, found, asker_of(request))
         [record] = found.pods
         record.metadata.uid = identify(record)
         namespace, name = record.metadata.namespace or "default", record.metadata.name
         taken = self._named(namespace, name)
         if taken is not None or record.metadata.uid in self._uids:
             raise self._taken(f"pod {namespace}/{name} exists already; delete it first", taken)
-        answer = await self.agent.submit(record)
+        answer = await self.agent.submit(record, asker=asker_of(request))
         if answer.reason == ALREADY_EXISTS:  # by one that was on its way
             raise self._taken(answer.message, self._named(namespace, name))
         pod = self._pod(answer.uid) if answer.uid in self._uids else None

@@ -9,6 +9,7 @@ from numalign.apps.agent.model import AgentPod
 from numalign.apps.agent.steps.admission import ALREADY_EXISTS
 from numalign.apps.agent.views.answers import Change, Changes
 from numalign.apps.agent.views.port import AgentPort
+from numalign.core.asker import Asker
 from numalign.web.answers import ProblemError, json_answer
 from numalign.web.requests import identify
 from numalign.wire.pods.records import PodRecord
@@ -17,12 +18,12 @@ from numalign.wire.pods.workloads import Expansion, Workload, split_by_name
 UNAVAILABLE = frozenset({"StateNotSaved", "AgentHalted"})  # not the pod's fault
 
 
-async def applied(agent: AgentPort, found: Expansion) -> Response:
+async def applied(agent: AgentPort, found: Expansion, asker: Asker | None = None) -> Response:
     """200 with what was done, or 422 with the same if a pod was refused."""
     workloads, twice = split_by_name(found.workloads)
     changes: list[Change] = []
     for workload in workloads:
-        changes += await _apply(agent, workload)
+        changes += await _apply(agent, workload, asker)
     changes += [
         Change(one.namespace, one.name, "", "refused", ALREADY_EXISTS, one.text) for one in twice
     ]
@@ -34,10 +35,10 @@ async def applied(agent: AgentPort, found: Expansion) -> Response:
     return json_answer(Changes(changes, found.notes))
 
 
-async def _apply(agent: AgentPort, workload: Workload) -> list[Change]:
+async def _apply(agent: AgentPort, workload: Workload, asker: Asker | None) -> list[Change]:
     pods = [(identify(pod), pod) for pod in workload.pods]
     owner = None if workload.is_pod else (workload.kind, workload.name)
-    answers, whole = await agent.apply(pods, namespace=workload.namespace, owner=owner)
+    answers, whole = await agent.apply(pods, namespace=workload.namespace, owner=owner, asker=asker)
     for answer in (whole, *answers):
         if answer.reason in UNAVAILABLE and not answer.accepted:
             headers = {"retry-after": "1"}

@@ -14,6 +14,7 @@ from typing import Final
 from starlette.requests import Request
 
 from numalign.apps.agent.model import AgentPod
+from numalign.core.asker import Asker
 from numalign.core.errors import WireError
 from numalign.web.answers import JSON_TYPE, ProblemError
 from numalign.web.serving.budgets import Budget
@@ -100,6 +101,13 @@ def budget_of(request: Request) -> Budget:
     budget = request.app.state.budget
     assert isinstance(budget, Budget), "application() sets it"
     return budget
+
+
+def asker_of(request: Request) -> Asker | None:
+    """Who asks: the peer of the unix socket; who has the agent's token is its own user."""
+    found = getattr(request.state, "asker", None)
+    assert isinstance(found, Asker | None), "the server sets it"
+    return found
 
 
 def require(request: Request) -> None:

@@ -50,7 +50,7 @@ def test_paths_of_the_host_are_checked_and_made_as_their_type_says(tmp_path):
     [
         (Volume("other"), {}, "no such volume"),
         (Volume("v"), {}, "needs a cluster"),
-        (Volume("v", emptyDir=EmptyDir("Memory")), {}, "not supported"),
+        (Volume("v", emptyDir=EmptyDir("HugePages")), {}, "expected none or Memory"),
         (Volume("v", emptyDir=EmptyDir()), {"subPath": "x"}, "subPath"),
         (Volume("v", emptyDir=EmptyDir()), {"mountPropagation": "Bidirectional"}, "Bidirectional"),
         (Volume("v", emptyDir=EmptyDir()), {"mountPropagation": "Maybe"}, "expected one of"),
@@ -80,6 +80,11 @@ def test_what_is_removed_is_gone_at_once_and_a_link_leads_nowhere(tmp_path):
         cri_volumes.remove(volumes / "u")
         assert not (volumes / "u").exists()
         cri_volumes.remove(volumes / "u")
+        (volumes / "unknown" / "v").mkdir(parents=True)
+        (volumes / "known").mkdir()
+        cri_volumes.remove_others(volumes, {"known"})
+        assert [path.name for path in volumes.glob("[!.]*")] == ["known"]
+        (volumes / "known").rmdir()
         cri_volumes.sweep(volumes)
         for _ in range(200):
             if not list(volumes.iterdir()):

@@ -14,6 +14,7 @@ import httpx
 from tests.sockets import make_short_directory
 
 from numalign.adapters.cgroups.tree import CgroupTree
+from numalign.adapters.local import tmpfs
 from numalign.adapters.local.paths import cgroup_parent
 
 WAIT_SECONDS = 30.0
@@ -138,6 +139,8 @@ class AgentProcess:
         time.sleep(0.1)
         if os.geteuid() == 0:
             _remove_cgroups(self.state)
+            for volumes in (self.state / "volumes").glob("*"):
+                tmpfs.unmount_below(volumes)
         shutil.rmtree(self.root, ignore_errors=True)
 
 

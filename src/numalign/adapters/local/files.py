@@ -15,11 +15,16 @@ PRIVATE: Final = 0o600
 
 def read_bounded(path: Path, bytes_max: int) -> bytes:
     """The bytes of a file; OSError where it cannot be read or is larger than it may be."""
+    return read_with_stat(path, bytes_max)[0]
+
+
+def read_with_stat(path: Path, bytes_max: int) -> tuple[bytes, os.stat_result]:
+    """The same with whose file it is, of the very file that was read."""
     with path.open("rb") as stream:
-        data = stream.read(bytes_max + 1)
+        data, found = stream.read(bytes_max + 1), os.fstat(stream.fileno())
     if len(data) > bytes_max:
         raise OSError(errno.EFBIG, f"found more than {bytes_max} bytes", str(path))
-    return data
+    return data, found
 
 
 def read_small(path: Path, bytes_max: int) -> bytes | None:

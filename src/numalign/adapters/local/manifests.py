@@ -15,7 +15,9 @@ from typing import Final
 
 import msgspec
 
-from numalign.adapters.local.files import read_bounded
+from numalign.adapters.local.askers import check_directory, owner_of
+from numalign.adapters.local.files import read_with_stat
+from numalign.core.asker import Asker
 from numalign.core.errors import WireError
 from numalign.wire.pods.records import PodRecord
 from numalign.wire.pods.workloads import expanded, split_by_name
@@ -23,7 +25,7 @@ from numalign.wire.pods.workloads import expanded, split_by_name
 FILE_BYTES_MAX: Final = 1024 * 1024
 FILES_MAX: Final = 10_000
 
-Stamp = tuple[int, int, int]  # inode, size, time of the last change
+Stamp = tuple[int, int, int, int]  # inode, size, times of the last change of content and owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Manifest:
     uid: str
     record: PodRecord
     source: str
+    asker: Asker | None = None  # the owner of the file; None: the agent's own user
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +50,18 @@ class Changes:
 class ManifestDirectory:
     root: Path
     host: str
+    asker: Asker | None = None  # for whom all of it is, whoever wrote it; None: for its owners
     _stamps: dict[str, Stamp] = field(default_factory=dict)
     _uids: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by file name
+    _is_refused: bool = False
 
     def changes(self) -> Changes:
+        try:
+            if self.asker is None:
+                check_directory(self.root)
+        except WireError as error:
+            return self._nothing_read(str(error))
+        self._is_refused = False
         seen = dict(self._listed())
         new: list[Manifest] = []
         gone: list[str] = []
@@ -77,6 +88,11 @@ class ManifestDirectory:
             new += [manifest for manifest in found if manifest.uid not in before]
         return Changes(tuple(new), tuple(gone), tuple(faults), tuple(notes))
 
+    def _nothing_read(self, fault: str) -> Changes:
+        """A directory that is not trusted: what runs goes on, nothing new comes. Told once."""
+        is_told, self._is_refused = self._is_refused, True
+        return Changes(faults=() if is_told else (fault,))
+
     def _listed(self) -> Iterator[tuple[str, Stamp]]:
         count = 0
         with os.scandir(self.root) as entries:
@@ -87,25 +103,37 @@ class ManifestDirectory:
                 if count > FILES_MAX:
                     return
                 found = entry.stat()
-                yield entry.name, (found.st_ino, found.st_size, found.st_mtime_ns)
+                yield (
+                    entry.name,
+                    (
+                        found.st_ino,
+                        found.st_size,
+                        found.st_mtime_ns,
+                        found.st_ctime_ns,
+                    ),
+                )
 
     def _read(self, name: str) -> tuple[list[Manifest], list[str], list[str]]:
         """The pods of a file; those whose name it has twice, and what else to say of it."""
         path = self.root / name
-        found = expanded(read_bounded(path, FILE_BYTES_MAX), source=str(path)).required()
+        data, stat = read_with_stat(path, FILE_BYTES_MAX)
+        asker = self.asker or owner_of(path, stat)
+        found = expanded(data, source=str(path)).required()
         workloads, twice = split_by_name(found.workloads)
-        pods = [self._manifest(name, pod) for workload in workloads for pod in workload.pods]
+        pods = [self._manifest(name, pod, asker) for workload in workloads for pod in workload.pods]
         return pods, [one.text for one in twice], found.notes
 
-    def _manifest(self, name: str, record: PodRecord) -> Manifest:
-        uid = record.metadata.uid or static_uid(record, self.host, name)
-        return Manifest(uid, record, f"file:{name}")
+    def _manifest(self, name: str, record: PodRecord, asker: Asker | None) -> Manifest:
+        uid = record.metadata.uid or static_uid(record, self.host, name, asker)
+        return Manifest(uid, record, f"file:{name}", asker)
 
 
-def static_uid(record: PodRecord, host: str, name: str) -> str:
-    """A uid made of content, host and file, so that a changed file is another pod.
+def static_uid(record: PodRecord, host: str, name: str, asker: Asker | None = None) -> str:
+    """A uid made of content, host, file and owner, so that a changed file is another pod.
 
     The kubelet does so for static pods, over its own form of the content.
     """
-    text = msgspec.json.encode(record)
-    return hashlib.md5(text + f"host:{host}file:{name}".encode(), usedforsecurity=False).hexdigest()
+    text = msgspec.json.encode(record) + f"host:{host}file:{name}".encode()
+    if asker is not None:
+        text += f"owner:{asker.uid}:{asker.gid}".encode()
+    return hashlib.md5(text, usedforsecurity=False).hexdigest()

@@ -19,17 +19,36 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from numalign.core.asker import Asker
 from numalign.core.errors import ConfigError, PeerError
 from numalign.core.kubelet.cgroup_limits import Limits
 from numalign.core.pod import Qos
 from numalign.core.values.mempolicy import Mempolicy
 from numalign.core.values.sets import CpuSet, NodeSet
+from numalign.wire.pods.confinement import Confinement
 
 LOG_BYTES_MAX: Final = 10 * 2**20  # the kubelet's containerLogMaxSize
 LOG_FILES_MAX: Final = 5  # and containerLogMaxFiles
 _SPEC_BYTES_MAX: Final = 8 * 2**20
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A directory or file of the host that a container sees somewhere else too."""
+
+    source: str
+    target: str
+    read_only: bool = False
+    follows_host: bool = False  # what is mounted below it later is seen as well
+    kind: str = ""  # Directory, File and so on, where it must be one
+    is_own: bool = False  # made by the agent, so not looked up with the rights of who asked
+
+    @property
+    def flags(self) -> str:
+        found = {"ro": self.read_only, "slave": self.follows_host, "own": self.is_own}
+        return ",".join(name for name, is_set in found.items() if is_set)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +68,9 @@ class RunSpec:
     qos: Qos = Qos.GUARANTEED
     limits: Limits = field(default_factory=Limits)
     pod_limits: Limits | None = None
+    confinement: Confinement = field(default_factory=Confinement)
+    mounts: tuple[Mount, ...] = ()
+    asker: Asker | None = None  # with whose rights paths of mounts are looked up; None: our own
 
     def __post_init__(self) -> None:
         if not self.argv or not self.argv[0]:
@@ -57,6 +79,7 @@ class RunSpec:
                 "(images are not run here, so theirs is not known)"
             )
         texts = [*self.argv, *self.env, *self.env.values(), self.cwd, str(self.log_path)]
+        texts += [text for mount in self.mounts for text in (mount.source, mount.target)]
         if any("\0" in text for text in texts):
             raise ConfigError(f"container {self.container}: found a NUL byte in its command or env")
         if any("=" in name or not name for name in self.env):
@@ -206,6 +229,7 @@ def spec_items(
         f"log={spec.log_path}",
         f"log_bytes_max={spec.log_bytes_max}",
         f"log_files_max={spec.log_files_max}",
+        *_confinement_items(spec),
     ]
     if spec.mempolicy is not None:
         items += [f"mempolicy={spec.mempolicy.mode}", f"policy_nodes={spec.mempolicy.nodes or ''}"]
@@ -215,6 +239,28 @@ def spec_items(
         return [*items, "cpus=0-8191"]
     items.append(f"cpus={spec.cpus}")
     return [*items, f"mems={spec.mems}"] if spec.mems else items
+
+
+def _confinement_items(spec: RunSpec) -> Iterator[str]:
+    """What the child gives up and where it finds what; nothing for a plain process."""
+    found = spec.confinement
+    if found.user is not None:
+        uid, gid, groups = found.user
+        yield from (f"uid={uid}", f"gid={gid}", f"groups={','.join(map(str, groups))}")
+    if found.bounding is not None:
+        yield from (f"keep={found.bounding:x}", f"ambient={found.ambient:x}")
+    if found.no_new_privileges:
+        yield "no_new_privs=1"
+    if found.host_name:
+        yield f"host_name={found.host_name}"
+    if found.read_only_root:
+        yield "read_only_root=1"
+    asker = spec.asker
+    if spec.mounts and asker is not None and not asker.is_root:
+        yield f"asker={','.join(map(str, (asker.uid, asker.gid, *asker.groups)))}"
+    for mount in spec.mounts:
+        yield from (f"mount_source={mount.source}", f"mount_target={mount.target}")
+        yield from (f"mount_flags={mount.flags}", f"mount_kind={mount.kind}")
 
 
 def run_directories(

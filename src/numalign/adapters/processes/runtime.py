@@ -14,7 +14,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Set
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +32,7 @@ from numalign.adapters.processes import attached, callers, proc_table, superviso
 from numalign.adapters.processes import drift as process_drift
 from numalign.adapters.processes import found as found_runs
 from numalign.adapters.processes.found import START_SECONDS_MAX
+from numalign.adapters.processes.inside import run_inside
 from numalign.adapters.processes.records import (
     Record,
     Run,
@@ -411,6 +412,14 @@ class ProcessRuntime:
                 bound = proc_table.bound_memory(pid) if self._by_affinity else None
                 cpus, mems = cpus | found[0], mems | (bound or found[1])
         return Observed(frozenset(pids), cpus, mems)
+
+    async def run_inside(
+        self, uid: str, name: str, argv: Sequence[str], seconds_max: float
+    ) -> tuple[int, str]:
+        """Runs a command in a container that runs; its exit code and what it wrote."""
+        watched = self._running_one(uid, name)
+        place, child = watched.directory.path, watched.run.child
+        return await run_inside(self._shim, place, child, argv, seconds_max)
 
     def running(self) -> frozenset[tuple[str, str]]:
         """The pod uid and name of every container that runs."""

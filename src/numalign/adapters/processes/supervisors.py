@@ -141,8 +141,10 @@ def compiled(root: Path) -> Path:
     """The supervisor's program, compiled once: doing it at each start costs 1.4 MB and 10 ms."""
     source = Path(shim_module.__file__)
     target = root / f"supervisor.{sys.implementation.cache_tag}.pyc"
+    beside = root / "confine.pyc"  # found by its bare name
     try:
         py_compile.compile(str(source), cfile=str(target), doraise=True)
+        py_compile.compile(str(source.with_name("confine.py")), cfile=str(beside), doraise=True)
     except OSError as error:
         raise ConfigError(f"{target}: cannot be written: {error}") from error
     return target

@@ -27,6 +27,7 @@ from numalign.apps.agent.notes import Note, PodAdmitted, PodRejected
 from numalign.apps.agent.runtimes.protocols import CallHeard, Plugins, Runtime, unheard
 from numalign.apps.agent.starting import refusals
 from numalign.apps.agent.step import not_saved, step
+from numalign.core.asker import Asker
 from numalign.core.errors import PeerError, PostponedError
 from numalign.core.explain.causes import Case
 from numalign.core.explain.explain import explain
@@ -38,6 +39,7 @@ from numalign.wire.pods.records import PodRecord
 EVENTS_WAITING_MAX: Final = 20_000
 EVENTS_AT_ONCE_MAX: Final = 64  # decided one by one, saved together
 CANNOT_START_CODE: Final = 128
+STOP_SECONDS_MIN: Final = 2.0
 
 log = structlog.get_logger("numalign.agent")
 
@@ -96,15 +98,19 @@ class Agent:
         return self.runtime.log_path(uid, container)
 
     async def submit(
-        self, record: PodRecord, *, source: str = "api", uid: str | None = None
+        self,
+        record: PodRecord,
+        *,
+        source: str = "api",
+        uid: str | None = None,
+        asker: Asker | None = None,
     ) -> events.Answer:
         """Has a pod admitted; the answer comes when the decision is on the disk."""
         chosen = uid or record.metadata.uid
         assert chosen, "a pod has a uid before it is submitted"
         request = next(self._requests)
-        return await self._ask(
-            request, events.PodSubmitted(chosen, record, source, self._now(), request)
-        )
+        event = events.PodSubmitted(chosen, record, source, self._now(), request, asker=asker)
+        return await self._ask(request, event)
 
     async def start_run(self, record: PodRecord, run: Run) -> events.Answer:
         """Has a command run where it fits; the answer comes when its process is in its place."""
@@ -120,6 +126,7 @@ class Agent:
         *,
         namespace: str = "",
         owner: tuple[str, str] | None = None,
+        asker: Asker | None = None,
     ) -> tuple[list[events.Answer], events.Answer]:
         """Has pods be as written, and no others of the owner; an answer for each, and for all."""
         requests = [next(self._requests) for _ in range(len(pods) + 1)]
@@ -127,7 +134,9 @@ class Agent:
             events.Wanted(uid, record, request)
             for (uid, record), request in zip(pods, requests, strict=False)
         )
-        event = events.PodsApplied(wanted, "api", self._now(), requests[-1], namespace, owner)
+        event = events.PodsApplied(
+            wanted, "api", self._now(), requests[-1], namespace, owner, asker
+        )
         *each, whole = await self._ask_all(requests, event)
         return each, whole
 
@@ -215,8 +224,12 @@ class Agent:
                         await self._start(effect)
                 case events.WatchCaller(uid, caller):
                     self._in_background(self._watch(uid, caller))
-                case events.StopContainer(uid, container, grace):
-                    self._in_background(self.runtime.stop(uid, container, grace))
+                case events.StopContainer():
+                    self._in_background(self._stop(effect))
+                case events.RunProbe():
+                    self._in_background(self._probe(effect))
+                case events.RunPostStart():
+                    self._in_background(self._post_start(effect))
                 case events.AskPreference():
                     self._in_background(self._ask_preference(effect))
                 case events.AllocateDevices():
@@ -298,6 +311,32 @@ class Agent:
     async def _watch(self, uid: str, caller: Caller) -> None:
         await callers.wait_until_gone(caller.pid, caller.start, caller.boot)
         await self._events.put(events.CallerGone(uid, self._now()))
+
+    async def _stop(self, effect: events.StopContainer) -> None:
+        """The preStop hook and then the signal, both within the grace period."""
+        uid, container, grace = effect.uid, effect.container, effect.grace_seconds
+        if effect.pre_stop is not None and effect.record is not None:
+            begun = time.monotonic()
+            error = await self.runtime.run_hook(
+                uid, container, effect.pre_stop, effect.record, grace
+            )
+            if error:
+                log.warning("pre_stop_failed", uid=uid, container=container, error=error)
+            # As the kubelet: after a long hook there is still a moment to end by itself.
+            grace = max(grace - (time.monotonic() - begun), STOP_SECONDS_MIN)
+        await self.runtime.stop(uid, container, grace)
+
+    async def _probe(self, effect: events.RunProbe) -> None:
+        where = effect.uid, effect.container, effect.attempt, effect.kind
+        error = await self.runtime.run_probe(
+            effect.uid, effect.container, effect.probe, effect.record
+        )
+        self.tell(events.ProbeAnswered(*where, not error, error, self._now()))
+
+    async def _post_start(self, effect: events.RunPostStart) -> None:
+        where = effect.uid, effect.container
+        error = await self.runtime.run_hook(*where, effect.hook, effect.record, effect.seconds_max)
+        self.tell(events.PostStartEnded(*where, effect.attempt, error, self._now()))
 
     async def _prestart(self, effect: events.PrestartDevices) -> None:
         where = effect.uid, effect.container, effect.attempt

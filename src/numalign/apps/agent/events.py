@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from numalign.apps.agent.model import AgentPod, AgentState, Caller, Refusal, Run
+from numalign.apps.agent.model import AgentPod, AgentState, Caller, ProbeKind, Refusal, Run
 from numalign.apps.agent.notes import Note
+from numalign.core.asker import Asker
 from numalign.core.explain.causes import Case
 from numalign.core.explain.explain import Explanation
 from numalign.core.kubelet.cgroup_limits import Limits
@@ -14,7 +15,7 @@ from numalign.core.kubelet.devices.devices import Device
 from numalign.core.kubelet.devices.plugin_answer import Allocation
 from numalign.core.pod import Qos
 from numalign.core.values.mempolicy import Mempolicy
-from numalign.wire.pods.records import PodRecord
+from numalign.wire.pods.records import ContainerRecord, Hook, PodRecord, Probe
 
 # Events.
 
@@ -40,6 +41,7 @@ class PodSubmitted:
     request: int | None = None
     preferences: Mapping[Preference, tuple[str, ...]] = field(default_factory=dict)
     run: Run | None = None  # of ``numalign run``
+    asker: Asker | None = None  # None: the agent's own user
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ class PodsApplied:
     request: int | None = None
     namespace: str = ""
     owner: tuple[str, str] | None = None
+    asker: Asker | None = None  # None: the agent's own user
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +163,30 @@ class ContainerPostponed:
 
 
 @dataclass(frozen=True, slots=True)
+class ProbeAnswered:
+    """A container has answered a probe, or has not in time."""
+
+    uid: str
+    container: str
+    attempt: int
+    kind: ProbeKind
+    ok: bool
+    message: str
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class PostStartEnded:
+    """The postStart hook of a container has ended; ``error`` says how it failed."""
+
+    uid: str
+    container: str
+    attempt: int
+    error: str
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
 class DevicesPrestarted:
     """The plugins of a container's devices know that it is about to start."""
 
@@ -220,6 +247,8 @@ Event = (
     | ContainerStarted
     | ContainerExited
     | ContainerPostponed
+    | ProbeAnswered
+    | PostStartEnded
     | DevicesPrestarted
     | RefusalExplained
     | RepairDue
@@ -316,6 +345,32 @@ class StopContainer:
     uid: str
     container: str
     grace_seconds: float
+    pre_stop: Hook | None = None  # done first, within the grace period
+    record: ContainerRecord | None = None  # of the hook
+
+
+@dataclass(frozen=True, slots=True)
+class RunProbe:
+    """Ask a container a question; no answer in time is a no."""
+
+    uid: str
+    container: str
+    attempt: int
+    kind: ProbeKind
+    probe: Probe
+    record: ContainerRecord
+
+
+@dataclass(frozen=True, slots=True)
+class RunPostStart:
+    """Do what a container wants done right after its start."""
+
+    uid: str
+    container: str
+    attempt: int
+    hook: Hook
+    record: ContainerRecord
+    seconds_max: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,6 +455,8 @@ Effect = (
     | StartContainer
     | WatchCaller
     | StopContainer
+    | RunProbe
+    | RunPostStart
     | PinContainers
     | PinHelpers
     | SetQosWeights

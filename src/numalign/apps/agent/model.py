@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from numalign.core.asker import Abilities, Asker
 from numalign.core.kubelet.cgroup_limits import mems_of
 from numalign.core.kubelet.devices.devices import Device
 from numalign.core.kubelet.devices.plugin_answer import Allocation
@@ -16,7 +17,7 @@ from numalign.core.values.mempolicy import Mempolicy
 from numalign.core.values.sets import NodeSet
 from numalign.wire.kubelet.config import KubeletConfig
 from numalign.wire.pods.annotations import mempolicy_of
-from numalign.wire.pods.records import PodRecord
+from numalign.wire.pods.records import ContainerRecord, PodRecord
 
 
 class Phase(StrEnum):
@@ -42,6 +43,23 @@ class RunState(StrEnum):
     EXITED = "exited"  # for good; one that will be started again waits
 
 
+class ProbeKind(StrEnum):
+    STARTUP = "startup"
+    LIVENESS = "liveness"
+    READINESS = "readiness"
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeStatus:
+    """How a probe of a running container stands."""
+
+    next_at: float
+    is_asked: bool = False  # the answer is on its way
+    passed: bool | None = None  # None: not decided yet
+    in_a_row: int = 0  # answers that say the contrary of ``passed``, or the first ones
+    last_ok: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class ContainerStatus:
     state: RunState = RunState.WAITING
@@ -55,6 +73,21 @@ class ContainerStatus:
     restarts: int = 0
     retry_at: float | None = None  # not to be started before
     postponed: int = 0  # how often in a row it could not be started for no fault of its own
+    probes: Mapping[ProbeKind, ProbeStatus] = field(default_factory=dict)  # of the run that goes on
+    is_hooked: bool = False  # its postStart hook has not ended
+    is_stopping: bool = False  # it was told to end, since a probe or hook failed
+
+    @property
+    def is_started(self) -> bool:
+        """Whether it runs, and a startup probe and a postStart hook let others go on."""
+        startup = self.probes.get(ProbeKind.STARTUP)
+        is_up = startup is None or startup.passed is True
+        return self.state is RunState.RUNNING and is_up and not self.is_hooked
+
+    @property
+    def is_ready(self) -> bool:
+        readiness = self.probes.get(ProbeKind.READINESS)
+        return self.is_started and (readiness is None or readiness.passed is True)
 
     @property
     def is_alive(self) -> bool:
@@ -105,6 +138,12 @@ class AgentPod:
     awaited: frozenset[DeviceKey] = frozenset()
     allocations: Mapping[DeviceKey, Allocation] = field(default_factory=dict)
     run: Run | None = None  # of a command in the foreground of a terminal
+    asker: Asker | None = None  # as whom its processes run; None: as the agent
+
+    def container_record(self, name: str) -> ContainerRecord:
+        spec = self.record.spec
+        records: list[ContainerRecord] = [*(spec.initContainers or ()), *(spec.containers or ())]
+        return next(record for record in records if record.name == name)
 
     @property
     def waits_for_room(self) -> bool:
@@ -233,6 +272,8 @@ class AgentSetup:
     runs_processes: bool = False
     has_weighted_interleave: bool = False  # whether the kernel knows this memory policy
     without_mempolicy: str = ""  # why the runtime sets no memory policies, if it does not
+    runs_containers: bool = False  # in a container runtime
+    abilities: Abilities | None = None  # what processes can be given; None: it is not looked at
 
 
 def placed_cpus(setup: AgentSetup, state: AgentState, uid: str, container: Container) -> int:

@@ -96,6 +96,34 @@ class ContainerPostponed:
 
 
 @dataclass(frozen=True, slots=True)
+class FieldsNotCarriedOut:
+    """Members of a manifest that do nothing here, told once."""
+
+    NAME: ClassVar = "fields_not_carried_out"
+    pod: Pod
+    fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerUnhealthy:
+    """A probe or hook of a container failed; ``what`` follows: it is stopped, or not ready."""
+
+    NAME: ClassVar = "container_unhealthy"
+    pod: Pod
+    container: str
+    probe: str
+    what: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerReady:
+    NAME: ClassVar = "container_ready"
+    pod: Pod
+    container: str
+
+
+@dataclass(frozen=True, slots=True)
 class DevicesReported:
     NAME: ClassVar = "devices_reported"
     resource: str
@@ -165,6 +193,9 @@ Note = (
     | ContainerStarted
     | ContainerExited
     | ContainerPostponed
+    | FieldsNotCarriedOut
+    | ContainerUnhealthy
+    | ContainerReady
     | DevicesReported
     | DevicesGone
     | DevicesNotGiven

@@ -14,13 +14,16 @@ from typing import Any, Final
 import structlog
 
 from numalign.adapters.cgroups.tree import CgroupTree, mount_points
+from numalign.adapters.cri import volumes
 from numalign.adapters.cri.runtime import OOM_KILLED, CriRuntime
 from numalign.adapters.grpc.device_plugins import DevicePlugins
 from numalign.adapters.grpc.plugin_watcher import PluginWatcher
 from numalign.adapters.grpc.podresources import PodResources
 from numalign.adapters.local import paths
+from numalign.adapters.local.askers import own_abilities
 from numalign.adapters.local.files import read_bounded
 from numalign.adapters.local.manifests import ManifestDirectory
+from numalign.adapters.local.objects import Objects
 from numalign.adapters.local.state_files import StateDirectory
 from numalign.adapters.processes.runtime import ProcessRuntime
 from numalign.adapters.sources import discovery
@@ -31,8 +34,10 @@ from numalign.apps.agent.model import AgentSetup
 from numalign.apps.agent.runtimes import processes
 from numalign.apps.agent.runtimes.containers import Containers, connected
 from numalign.apps.agent.runtimes.decide_only import DecideOnly
+from numalign.apps.agent.runtimes.environment import ValueSources
 from numalign.apps.agent.runtimes.protocols import Runtime
 from numalign.apps.agent.starting import takeover
+from numalign.core.asker import Asker
 from numalign.core.errors import ConfigError, PeerError
 from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet.admission import node_fit
@@ -67,6 +72,8 @@ class Options:
     cri_socket: Path | None = None  # None: the usual ones
     cgroup_root: Path = Path("/sys/fs/cgroup")
     host_name: str = field(default_factory=lambda: os.uname().nodename)
+    objects_dir: Path | None = None  # of ConfigMaps and Secrets
+    pods_as: Asker | None = None  # whose the manifests are; None: their owners'
 
 
 @dataclass(slots=True)
@@ -113,14 +120,24 @@ def setup_of(config: AgentConfig, machine: Machine) -> tuple[AgentSetup, Kubelet
     return setup, kubelet
 
 
+def with_runtime(setup: AgentSetup, runtime: str, *, has_objects: bool) -> AgentSetup:
+    """The same with what containers can be given by a runtime on this host."""
+    return replace(
+        setup,
+        runs_processes=runtime == "process",
+        runs_containers=runtime == "cri",
+        abilities=own_abilities(has_objects=has_objects, host_name=os.uname().nodename),
+    )
+
+
 async def assemble(options: Options, now: Callable[[], float] = time.time) -> Parts:
     """An agent that has taken up what was saved and what still runs."""
     machine = discovery.discover(options.machine)
     config = read_config(options.config)
     setup, kubelet = setup_of(config, machine)
+    setup = with_runtime(setup, options.runtime, has_objects=options.objects_dir is not None)
     setup = replace(
         setup,
-        runs_processes=options.runtime == "process",
         has_weighted_interleave=Path(WEIGHTS).is_dir(),
         without_mempolicy=WITHOUT_MEMPOLICY.get(options.runtime, ""),
     )
@@ -130,6 +147,8 @@ async def assemble(options: Options, now: Callable[[], float] = time.time) -> Pa
     runs = takeover.runs_of(await runtime.adopt()) if runtime else None
     taken = takeover.take_up(setup, files, runs, now())
     state = taken.state
+    volumes.sweep(options.state_dir / "volumes")
+    volumes.remove_others(options.state_dir / "volumes", state.pods)
     if isinstance(runtime, CriRuntime):
         for uid in await runtime.pods() - state.pods.keys():
             bridge.forget_pod(uid)  # nobody asks for it any more
@@ -155,7 +174,7 @@ async def assemble(options: Options, now: Callable[[], float] = time.time) -> Pa
             lambda: resources_view(setup.host, agent.state.host),
             counted=lambda call: agent.on_asked(call.version, call.method, failed=call.failed),
         ),
-        manifests_of(options.pods_dir, options.host_name),
+        manifests_of(options.pods_dir, options.host_name, options.pods_as),
         taken.effects,
         notes + taken.notes(),
     )
@@ -167,13 +186,15 @@ def _note_end(agent: Agent, uid: str, container: str, code: int, now: float) -> 
         agent.tell(events.ContainerExited(uid, container, attempt, code, now))
 
 
-def manifests_of(directory: Path | None, host_name: str) -> ManifestDirectory | None:
+def manifests_of(
+    directory: Path | None, host_name: str, asker: Asker | None = None
+) -> ManifestDirectory | None:
     """The directory of manifests, if one is given; ConfigError if it is none."""
     if directory is None:
         return None
     if not directory.is_dir():
         raise ConfigError(f"{directory}: found no directory, expected one of manifests")
-    return ManifestDirectory(directory, host_name)
+    return ManifestDirectory(directory, host_name, asker)
 
 
 async def _runtime(
@@ -186,16 +207,26 @@ async def _runtime(
         enforced=kubelet.cpu_cfs_quota, period_us=kubelet.cpu_cfs_quota_period_ns // 1000
     )
     settings, info = setup.host.settings, setup.host.info
+    assert setup.abilities is not None, "assemble() looks what they are"
+    values = ValueSources(_objects(options), setup.abilities, setup.totals)
     if options.runtime == "cri":
         found = await _containers(options, config)
-        return found, Containers(found, settings, info, options.state_dir, quota)
+        return found, Containers(found, settings, info, options.state_dir, quota, values)
     try:
         runtime = ProcessRuntime(options.state_dir, _cgroups(options, config))
     except PeerError as error:
         log.warning("no_cgroups", error=str(error))
         runtime = ProcessRuntime(options.state_dir, None)
-    bridge = processes.Processes(runtime, settings, logs, quota)
+    bridge = processes.Processes(runtime, settings, options.state_dir, quota, values)
     return runtime, bridge
+
+
+def _objects(options: Options) -> Objects:
+    """Where ConfigMaps and Secrets are; ConfigError if that is no directory."""
+    root = options.objects_dir
+    if root is not None and not root.is_dir():
+        raise ConfigError(f"{root}: found no directory, expected one of configmaps/ and secrets/")
+    return Objects(root)
 
 
 async def _containers(options: Options, config: AgentConfig) -> CriRuntime:

@@ -16,6 +16,7 @@ import msgspec
 
 from numalign.apps.agent.model import AgentPod, ContainerStatus, Phase, Run
 from numalign.apps.agent.starting import refusals
+from numalign.core.asker import Asker
 from numalign.core.errors import CorruptCheckpointError
 from numalign.wire.checkpoints import state_files
 from numalign.wire.pods.manifests import core_pod
@@ -40,6 +41,7 @@ class _Pod(msgspec.Struct, omit_defaults=True):
     awaited: list[tuple[str, str]] = []  # container, resource
     again: bool = False
     run: Run | None = None
+    asker: Asker | None = None
 
 
 class _File(msgspec.Struct):
@@ -96,6 +98,7 @@ def _packed(uid: str, pod: AgentPod) -> _Pod:
         sorted(pod.awaited),
         pod.again,
         pod.run and replace(pod.run, request=None, is_explained=True),
+        pod.asker,
     )
 
 
@@ -114,4 +117,5 @@ def _unpacked(p: _Pod) -> AgentPod:
         p.containers,
         frozenset(p.awaited),
         run=p.run,
+        asker=p.asker,
     )

@@ -16,7 +16,15 @@ from typing import assert_never
 
 from numalign.apps.agent import events, notes
 from numalign.apps.agent.model import AgentSetup, AgentState, Run
-from numalign.apps.agent.steps import admission, devices, lifecycle, placement, runs, workloads
+from numalign.apps.agent.steps import (
+    admission,
+    devices,
+    lifecycle,
+    placement,
+    probes,
+    runs,
+    workloads,
+)
 from numalign.core.kubelet import state_checks
 
 Next = tuple[AgentState, list[events.Effect]]
@@ -111,6 +119,10 @@ def decide(setup: AgentSetup, state: AgentState, event: events.Event) -> Next:  
             return state, effects + more
         case events.ContainerPostponed():
             return lifecycle.postponed(setup, state, event)
+        case events.ProbeAnswered():
+            return probes.answered(setup, state, event)
+        case events.PostStartEnded():
+            return probes.post_start_ended(setup, state, event)
         case events.RefusalExplained():
             return admission.explained(state, event)
         case events.RepairDue():
@@ -124,7 +136,9 @@ def decide(setup: AgentSetup, state: AgentState, event: events.Event) -> Next:  
         case events.Tick(now):
             state, effects = admission.retry_deferred(setup, state, now)
             state, more = lifecycle.start_all_due(setup, state, now)
-            return state, effects + more
+            state, ended = lifecycle.end_overdue(setup, state, now)
+            state, asked = probes.ask_due(state, now)
+            return state, [*effects, *more, *ended, *asked]
         case _:
             assert_never(event)
 

@@ -108,6 +108,14 @@ def agent(
         ),
     ] = "process",
     cri_socket: CriSocketOption = None,
+    objects: Annotated[
+        Path | None,
+        optional(
+            "--objects-dir",
+            help="ConfigMaps and Secrets for env and volumes: DIR/configmaps/NAMESPACE/NAME/KEY "
+            "and DIR/secrets/... Who asked for a pod gets what it may read.",
+        ),
+    ] = None,
     machine: MachineOption = None,
     listening: ListenOptions,
 ) -> int:
@@ -127,4 +135,5 @@ def agent(
         listening=listening,
         ends_pods=False,
         cri_socket=cri_socket,
+        objects=objects,
     )

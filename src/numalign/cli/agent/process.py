@@ -18,6 +18,7 @@ from numalign.apps.agent.run import Options, Parts, assemble, run
 from numalign.apps.agent.saved import STATE_FILES
 from numalign.cli.agent.agent import ListenOptions, check_runtime, socket_of
 from numalign.cli.daemon import address, configure_logs
+from numalign.core.asker import Asker
 from numalign.core.errors import CorruptCheckpointError, PeerError, StartError
 from numalign.core.kubelet.start_advice import with_advice
 from numalign.web.server import Tcp, serve
@@ -30,7 +31,7 @@ _LOCK_FLAGS: Final = os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 END_SECONDS_MAX: Final = 15.0
 
 
-def run_agent(
+def run_agent(  # noqa: PLR0913 - the options of a command
     *,
     config: Path | None,
     pods: Path | None,
@@ -40,13 +41,24 @@ def run_agent(
     listening: ListenOptions,
     ends_pods: bool,
     cri_socket: str | None = None,
+    objects: Path | None = None,
+    pods_as: Asker | None = None,
 ) -> int:
     """Runs an agent until it is told to stop; the exit code."""
     check_runtime(runtime)
     tcp = address(listening.listen)
     tls = tls_of(listening.tls_cert, listening.tls_key, None)
     directory = (state_dir or paths.state_directory()).absolute()
-    options = Options(directory, pods, config, machine, runtime, socket_of(cri_socket))
+    options = Options(
+        directory,
+        pods,
+        config,
+        machine,
+        runtime,
+        socket_of(cri_socket),
+        objects_dir=objects,
+        pods_as=pods_as,
+    )
     configure_logs()
     make_private(directory)
     try:

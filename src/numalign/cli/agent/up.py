@@ -40,10 +40,11 @@ def up(
     """Run the agent on this host with a few example pods.
 
     A worker with a CPU of its own, a memory streamer and a sidecar in the shared pool, and one pod
-    that is refused and says why. They are ended when it stops. Its state is kept apart from that of
-    'numalign agent', in the directory 'up' below it, so that trying things out touches nothing
-    else.
+    that is refused and says why. They run as nobody, and are ended when it stops. Its state is kept
+    apart from that of 'numalign agent', in the directory 'up' below it, so that trying things out
+    touches nothing else.
     """
+    from numalign.adapters.local.askers import nobody
     from numalign.adapters.local.paths import example_pods, trial_directory
     from numalign.cli.agent.process import run_agent
 
@@ -55,4 +56,5 @@ def up(
         machine=None,
         listening=listening,
         ends_pods=not keep,
+        pods_as=nobody(),
     )

@@ -218,6 +218,8 @@ def _container(
         yield 2, "State", _state(state["state"])
         if "lastState" in state:
             yield 2, "Before", _state(state["lastState"])
+        if "running" in state["state"] and not state["ready"]:
+            yield 2, "Ready", "no: its probes or its postStart hook have not passed"
         yield 2, "Restarts", str(state["restartCount"])
     for key, amounts in (record.get("resources") or {}).items():
         if amounts:

@@ -13,6 +13,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from numalign.adapters.local.askers import peer_of
 from numalign.web.answers import ProblemError, problem_answer
 from numalign.web.api import Limits
 from numalign.web.serving.connections import Door, DoorLimits
@@ -154,6 +155,10 @@ def _protocol(limits: Limits) -> type[asyncio.Protocol]:
 
         def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - as uvicorn has it
             super().connection_made(transport)
+            connection = transport.get_extra_info("socket")
+            if connection is not None and connection.family == socket.AF_UNIX:
+                # Who asks, by the kernel's word; every request of this connection has it.
+                self.app_state = {**self.app_state, "asker": peer_of(connection)}
             self._wait_for_head()
 
         def data_received(self, data: bytes) -> None:

@@ -11,21 +11,10 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from numalign.core.errors import WireError
-from numalign.wire.pods.records import ContainerRecord, Metadata, PodRecord, PodSpec
+from numalign.wire.pods.records import Metadata, PodRecord, PodSpec
 
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 T = TypeVar("T")
-
-
-class _Port(msgspec.Struct):
-    hostPort: int = 0  # noqa: N815
-    containerPort: int = 0  # noqa: N815
-    hostIP: str = ""  # noqa: N815
-    protocol: str = "TCP"
-
-
-class _Container(ContainerRecord):
-    ports: list[_Port] | None = None
 
 
 class Expression(msgspec.Struct):
@@ -73,8 +62,6 @@ class _Gate(msgspec.Struct):
 
 
 class Spec(PodSpec):
-    containers: list[_Container] | None = None  # type: ignore[assignment] # only read, with more members
-    initContainers: list[_Container] | None = None  # type: ignore[assignment] # noqa: N815 as above
     schedulerName: str = "default-scheduler"  # noqa: N815
     schedulingGates: list[_Gate] | None = None  # noqa: N815
     nodeSelector: dict[str, str] | None = None  # noqa: N815

@@ -20,6 +20,7 @@ from numalign.core.values.quantity import Quantity
 from numalign.wire import yaml as plain_yaml
 from numalign.wire.pods.annotations import faults as annotation_faults
 from numalign.wire.pods.records import ContainerRecord, PodRecord, Resources
+from numalign.wire.pods.unheeded import paths_of
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -78,6 +79,7 @@ def record_of(document: Mapping[str, Any], source: str) -> PodRecord:
     if faults:
         name = record.metadata.name or record.metadata.generateName or "without a name"
         raise WireError("\n".join(f"{source}: pod {name}: {fault}" for fault in faults))
+    record.unheeded = paths_of(document) or None
     return record
 
 

@@ -2,14 +2,12 @@
 
 import pytest
 
-from numalign.apps.agent.runtimes.containers import environment, pull_policy, security_of
+from numalign.apps.agent.runtimes.containers import pull_policy, security_of
 from numalign.core.errors import PostponedError
-from numalign.core.kubelet.devices.plugin_answer import Allocation
 from numalign.wire.grpc.cri_values import Seccomp
 from numalign.wire.pods.records import (
     Capabilities,
     ContainerRecord,
-    EnvVar,
     SeccompProfile,
     SecurityContext,
 )
@@ -31,19 +29,6 @@ from numalign.wire.pods.records import (
 )
 def test_when_an_image_is_pulled(image, policy, wanted):
     assert pull_policy(ContainerRecord("c", image, imagePullPolicy=policy)) == wanted
-
-
-def test_a_container_has_its_own_variables_and_those_of_plugins_but_nothing_of_the_host():
-    record = ContainerRecord(
-        "c", env=[EnvVar("A", "mine"), EnvVar("B", "$(A) $(GPU) $(NO) $$(A)"), EnvVar("C")]
-    )
-    extra = Allocation({"A": "theirs", "GPU": "g0"})
-    assert environment(record, extra) == {
-        "A": "mine",
-        "B": "mine g0 $(NO) $(A)",
-        "C": "",
-        "GPU": "g0",
-    }
 
 
 def test_what_a_container_says_counts_before_what_its_pod_says():

@@ -150,6 +150,17 @@ def test_values_of_environment_variables_can_be_left_out(agent):
     assert "secret" in str(pod_list(agent.setup, agent.state))
 
 
+def test_what_a_probe_sends_along_can_be_left_out(agent):
+    get = {"port": 80, "httpHeaders": [{"name": "Authorization", "value": "secret"}]}
+    document = manifest()
+    document["spec"]["containers"][0]["livenessProbe"] = {"httpGet": get}
+    submit(agent, document)
+    shown = msgspec.to_builtins(pod_list(agent.setup, agent.state, env=False))
+    assert "secret" not in str(shown)
+    assert "Authorization" in str(shown)
+    assert "secret" in str(pod_list(agent.setup, agent.state))
+
+
 def test_times_are_written_as_kubernetes_does():
     assert time_text(0.9) == "1970-01-01T00:00:00Z"
     assert time_text(None) is None

@@ -16,6 +16,7 @@ from numalign.adapters.cri.runtime import CriRuntime, StartRequest
 from numalign.adapters.processes.values import Expected
 from numalign.apps.agent.events import Pin, StartContainer
 from numalign.apps.agent.model import AgentPod
+from numalign.apps.agent.runtimes.environment import ValueSources
 from numalign.apps.agent.runtimes.processes import drift_text, expanded, nodes_of, records_of
 from numalign.apps.agent.runtimes.protocols import Started
 from numalign.core.errors import ConfigError, PeerError, PostponedError
@@ -36,7 +37,7 @@ from numalign.wire.grpc.cri_values import (
     Seccomp,
     Security,
 )
-from numalign.wire.pods.records import ContainerRecord, SecurityContext
+from numalign.wire.pods.records import ContainerRecord, Hook, Probe, SecurityContext
 
 HOST_NAME_LENGTH_MAX: Final = 63
 _SECCOMP: Final = {
@@ -61,7 +62,6 @@ async def connected(
             f"{client.socket}: {version.name} makes cgroups through systemd, expected its "
             "cgroupfs driver (for containerd: SystemdCgroup = false)"
         )
-    cri_volumes.sweep(state / "volumes")
     notes = [f"containers are run by {version.name} {version.version} at {client.socket}"]
     if fault:
         notes.append(f"pods get the network of the host: {version.name} has no other ({fault})")
@@ -94,12 +94,14 @@ class Containers:
         info: MachineInfo,
         state: Path,
         quota: cgroup_limits.QuotaRule,
+        values: ValueSources,
     ) -> None:
         self.runtime = runtime
         self._settings = settings
         self._info = info
         self._state = state
         self._quota = quota
+        self._values = values
 
     async def start(self, request: StartContainer) -> Started:
         """Starts a container; PeerError if it cannot be started, PostponedError if not yet."""
@@ -161,8 +163,10 @@ class Containers:
     def _container(self, record: ContainerRecord, request: StartContainer) -> ContainerSpec:
         pod, extra = request.pod, request.extra
         spec = pod.record.spec
-        env = environment(record, extra)
-        volumes = self._state / "volumes" / request.uid
+        env = self._values.variables(pod, record, extra.envs, expanded)
+        source = cri_volumes.Source(
+            self._state / "volumes" / request.uid, self._values.keys_for(pod)
+        )
         grace = spec.terminationGracePeriodSeconds
         return ContainerSpec(
             name=record.name,
@@ -172,7 +176,7 @@ class Containers:
             args=tuple(expanded(text, env) for text in record.args or ()),
             working_dir=record.workingDir,
             envs=env,
-            mounts=_together(cri_volumes.mounts(spec, record, volumes), extra),
+            mounts=_together(cri_volumes.mounts(spec, record, source), extra),
             devices=extra.devices,
             cdi_names=extra.cdi_names,
             labels={**_names(pod, request.uid), wire.CONTAINER_NAME: record.name},
@@ -209,6 +213,20 @@ class Containers:
     async def stop(self, uid: str, container: str, grace_seconds: float) -> None:
         """Asks a container to end, and ends it after the grace period."""
         await self.runtime.stop(uid, container, grace_seconds)
+
+    async def run_probe(
+        self, uid: str, container: str, probe: Probe, record: ContainerRecord
+    ) -> str:
+        """Not asked: the table of fields says so."""
+        del uid, container, probe, record
+        return ""
+
+    async def run_hook(
+        self, uid: str, container: str, hook: Hook, record: ContainerRecord, seconds_max: float
+    ) -> str:
+        """Not done: the table of fields says so."""
+        del uid, container, hook, record, seconds_max
+        return ""
 
     async def pin(self, pins: Sequence[Pin]) -> None:
         """Moves containers that run or are being started."""
@@ -266,14 +284,6 @@ def pull_policy(record: ContainerRecord) -> PullPolicy:
     name, at, _ = record.image.rpartition("@")
     tag = (name or record.image).rpartition("/")[2].partition(":")[2]
     return PullPolicy.ALWAYS if not at and tag in {"", "latest"} else PullPolicy.IF_MISSING
-
-
-def environment(record: ContainerRecord, extra: Allocation) -> dict[str, str]:
-    """The container's own variables win over those of device plugins; the image has the rest."""
-    env = dict(extra.envs)
-    for item in record.env or ():
-        env[item.name] = expanded(item.value, env)
-    return env
 
 
 def _together(volumes: tuple[BindMount, ...], extra: Allocation) -> tuple[BindMount, ...]:

@@ -12,6 +12,7 @@ from numalign.apps.agent.model import AgentPod
 from numalign.apps.agent.runtimes.protocols import Started
 from numalign.core.kubelet.cgroup_limits import Limits
 from numalign.core.pod import Qos
+from numalign.wire.pods.records import ContainerRecord, Hook, Probe
 
 STOPPED_CODE: Final = 143  # as after SIGTERM
 
@@ -46,6 +47,20 @@ class DecideOnly:
         """Ends a container at once: nothing has to be waited for."""
         del grace_seconds
         self.on_ended(uid, container, STOPPED_CODE)
+
+    async def run_probe(
+        self, uid: str, container: str, probe: Probe, record: ContainerRecord
+    ) -> str:
+        """All is well with what does not run."""
+        del uid, container, probe, record
+        return ""
+
+    async def run_hook(
+        self, uid: str, container: str, hook: Hook, record: ContainerRecord, seconds_max: float
+    ) -> str:
+        """Nothing is done."""
+        del uid, container, hook, record, seconds_max
+        return ""
 
     async def pin(self, pins: Sequence[Pin]) -> None:
         """Nothing is moved."""

@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import Final
 
 from numalign.adapters.cgroups.tree import CpusetPlacement
-from numalign.adapters.processes.records import RunSpec
+from numalign.adapters.cri import volumes
+from numalign.adapters.local.objects import NOT_READY
+from numalign.adapters.processes import probing
+from numalign.adapters.processes.records import Mount, RunSpec
 from numalign.adapters.processes.runtime import Drift, Exited, Expected, ProcessRuntime
 from numalign.apps.agent.events import Pin, StartContainer
 from numalign.apps.agent.model import AgentPod
+from numalign.apps.agent.runtimes.environment import ValueSources
 from numalign.apps.agent.runtimes.protocols import Started
-from numalign.core.errors import ConfigError, PeerError
+from numalign.core.errors import ConfigError, PeerError, PostponedError
 from numalign.core.kubelet.cgroup_limits import (
     Limits,
     QuotaRule,
@@ -26,7 +30,9 @@ from numalign.core.kubelet.devices.plugin_answer import Allocation
 from numalign.core.pod import Qos, exclusive_cpus, qos_class
 from numalign.core.settings import Settings
 from numalign.core.values.sets import CpuSet, NodeSet
-from numalign.wire.pods.records import ContainerRecord
+from numalign.wire.grpc.cri_values import Propagation
+from numalign.wire.pods.confinement import confinement
+from numalign.wire.pods.records import ContainerRecord, Hook, Probe
 
 # The interpreter that runs the agent, for containers that want one: commands may say $(NAME).
 PYTHON_VARIABLE: Final = "NUMALIGN_PYTHON"
@@ -38,19 +44,29 @@ class Processes:
     starts_in_background = False
 
     def __init__(
-        self, runtime: ProcessRuntime, settings: Settings, logs: Path, quota: QuotaRule
+        self,
+        runtime: ProcessRuntime,
+        settings: Settings,
+        state: Path,
+        quota: QuotaRule,
+        values: ValueSources,
     ) -> None:
         self.runtime = runtime
         self._settings = settings
-        self._logs = logs
+        self._logs = state / "logs"
+        self._volumes = state / "volumes"
         self._quota = quota
+        self._values = values
 
     async def start(self, request: StartContainer) -> Started:
-        """Starts a container; PeerError if it cannot be started."""
+        """Starts a container; PeerError if it cannot be started, PostponedError if not yet."""
         try:
             spec = self._spec(request)
         except ConfigError as error:
             raise PeerError(str(error)) from error
+        except OSError as error:  # a full disk, say
+            text = f"{error.filename}: {error.strerror}"
+            raise PostponedError(text, reason=NOT_READY) from error
         if (run := request.pod.run) is not None:
             caller = run.caller
             attached = await self.runtime.attach(spec, caller.pid, caller.start, caller.boot)
@@ -66,7 +82,11 @@ class Processes:
         container = next(c for c in pod.pod.in_order if c.name == request.container)
         own = [exclusive_cpus(pod.pod, c, self._settings) > 0 for c in pod.pod.in_order]
         is_own = exclusive_cpus(pod.pod, container, self._settings) > 0
-        env = _environment(pod, record, request.extra)
+        abilities = self._values.abilities
+        confined, faults = confinement(pod.record.spec, record, pod.asker, abilities)
+        if faults:  # told when it was submitted; one from before an update comes here
+            raise PostponedError("; ".join(faults), reason=NOT_READY)
+        env = self._environment(pod, record, request.extra)
         return RunSpec(
             pod_uid=request.uid,
             container=request.container,
@@ -85,7 +105,77 @@ class Processes:
             pod_limits=limits_of_pod(
                 pod.pod, self._settings, any_exclusive=any(own), quota=self._quota
             ),
+            confinement=confined,
+            mounts=self._mounts(pod, record),
+            asker=pod.asker,
         )
+
+    def _environment(
+        self, pod: AgentPod, record: ContainerRecord, extra: Allocation
+    ) -> dict[str, str]:
+        """The container's own variables win over those of device plugins."""
+        given = {
+            "PATH": PATH_DEFAULT,
+            "HOSTNAME": pod.record.spec.hostname or pod.pod.name,
+            PYTHON_VARIABLE: sys.executable,
+            **extra.envs,
+        }
+        return self._values.variables(pod, record, given, expanded)
+
+    def _mounts(self, pod: AgentPod, record: ContainerRecord) -> tuple[Mount, ...]:
+        """What a container gets of its pod's volumes, each with how it is to be looked up."""
+        if not record.volumeMounts:
+            return ()
+        spec, asker = pod.record.spec, pod.asker or self._values.abilities.own
+        context = spec.securityContext
+        source = volumes.Source(
+            self._volumes / pod.pod.uid,
+            self._values.keys_for(pod),
+            None if context is None else context.fsGroup,
+            is_root=asker.is_root,
+        )
+        host_paths = [v.hostPath for v in spec.volumes or () if v.hostPath is not None]
+        kinds = {str(Path(wanted.path)): wanted.type for wanted in host_paths}
+        found = []
+        for mount in volumes.mounts(spec, record, source):
+            if mount.propagation is Propagation.BOTH_WAYS:
+                text = f"container {record.name}: mountPropagation: Bidirectional would reach the "
+                raise PostponedError(f"{text}host; give another one", reason=NOT_READY)
+            path = mount.host_path
+            kind = kinds.get(path)
+            found.append(
+                Mount(
+                    path,
+                    mount.container_path,
+                    mount.read_only,
+                    mount.propagation is Propagation.FROM_HOST,
+                    (kind or "").removesuffix("OrCreate"),
+                    is_own=kind is None,
+                )
+            )
+        return tuple(found)
+
+    async def run_probe(
+        self, uid: str, container: str, probe: Probe, record: ContainerRecord
+    ) -> str:
+        """Asks a running container; empty if it is well, else how it is not."""
+        return await probing.probe_error(probe, record, self._inside(uid, container))
+
+    async def run_hook(
+        self, uid: str, container: str, hook: Hook, record: ContainerRecord, seconds_max: float
+    ) -> str:
+        """Does what a hook says; empty if it went well, else how it failed."""
+        inside = self._inside(uid, container)
+        return await probing.hook_error(hook, record, inside, seconds_max)
+
+    def _inside(self, uid: str, container: str) -> probing.RunInside:
+        async def run(argv: Sequence[str], seconds_max: float) -> tuple[int, str]:
+            try:
+                return await self.runtime.run_inside(uid, container, argv, seconds_max)
+            except PeerError as error:  # it has just ended
+                return 128, str(error)
+
+        return run
 
     async def stop(self, uid: str, container: str, grace_seconds: float) -> None:
         """Asks a container to end, and ends it after the grace period."""
@@ -128,6 +218,7 @@ class Processes:
         for container in self.runtime.containers_of(uid):
             self.runtime.remove(uid, container)
         shutil.rmtree(self._logs / uid, ignore_errors=True)
+        volumes.remove(self._volumes / uid)
 
     def log_path(self, uid: str, container: str) -> Path:
         return self._logs / uid / f"{container}.log"
@@ -147,19 +238,6 @@ def records_of(pod: AgentPod) -> Iterable[ContainerRecord]:
     """All containers of a pod as they were given, init containers first."""
     spec = pod.record.spec
     return [*(spec.initContainers or ()), *(spec.containers or ())]
-
-
-def _environment(pod: AgentPod, record: ContainerRecord, extra: Allocation) -> dict[str, str]:
-    """The container's own variables win over those of device plugins."""
-    env = {
-        "PATH": PATH_DEFAULT,
-        "HOSTNAME": pod.pod.name,
-        PYTHON_VARIABLE: sys.executable,
-        **extra.envs,
-    }
-    for item in record.env or ():
-        env[item.name] = expanded(item.value, env)
-    return env
 
 
 def expanded(text: str, env: Mapping[str, str]) -> str:

@@ -11,6 +11,7 @@ from numalign.apps.agent.events import Pin, StartContainer
 from numalign.core.kubelet.cgroup_limits import Limits
 from numalign.core.kubelet.devices.plugin_answer import Allocation
 from numalign.core.pod import Qos
+from numalign.wire.pods.records import ContainerRecord, Hook, Probe
 
 
 class CallHeard(Protocol):
@@ -48,6 +49,16 @@ class Runtime(Protocol):
 
     async def stop(self, uid: str, container: str, grace_seconds: float) -> None:
         """Asks a container to end, and ends it after the grace period."""
+
+    async def run_probe(
+        self, uid: str, container: str, probe: Probe, record: ContainerRecord
+    ) -> str:
+        """Asks a running container; empty if it is well, else how it is not."""
+
+    async def run_hook(
+        self, uid: str, container: str, hook: Hook, record: ContainerRecord, seconds_max: float
+    ) -> str:
+        """Does what a hook says; empty if it went well, else how it failed."""
 
     async def pin(self, pins: Sequence[Pin]) -> None:
         """Moves running containers, all at once; PeerError if the kernel refuses."""

@@ -84,6 +84,8 @@ async def check_start(asked: Asked, now: float) -> StartCheck:
     runtime = asked.runtime or last_runtime(files)
     try:
         setup, _ = run.setup_of(asked.config, asked.machine)
+        # Where ConfigMaps and Secrets would come from is not asked here.
+        setup = run.with_runtime(setup, runtime, has_objects=True)
     except StartError as error:
         found = differences(takeover.contents(files), settings, None)
         return StartCheck(str(error), found, runtime=runtime)

@@ -151,5 +151,5 @@ def manifest_events(changes: Changes, now: float, *, is_first: bool = False) -> 
     return [
         *first,
         *(events.PodDeleted(uid, now) for uid in changes.gone),
-        *(events.PodSubmitted(m.uid, m.record, m.source, now) for m in changes.new),
+        *(events.PodSubmitted(m.uid, m.record, m.source, now, asker=m.asker) for m in changes.new),
     ]

@@ -34,7 +34,7 @@ from numalign.apps.agent.model import (
     waiting_for_name,
     waiting_for_room,
 )
-from numalign.apps.agent.steps import deciding, lifecycle, memory_policies
+from numalign.apps.agent.steps import deciding, lifecycle, memory_policies, wishes
 from numalign.core.explain.causes import Case
 from numalign.core.kubelet import host
 from numalign.core.kubelet.admission.verdict import refusal, verdict_on
@@ -73,6 +73,8 @@ def submitted(setup: AgentSetup, state: AgentState, event: PodSubmitted) -> Next
     if _predecessors(state, event.uid, event.record):
         new = waiting_for_name(_new(event, pod))
         return _without_decision(state, event, new)
+    if faults := wishes.refusals(setup, event.record, event.asker):
+        return _refuse_wishes(state, event, pod, "; ".join(faults))
     missing = _plugins_awaited(setup, state, pod, event.now)
     if missing:
         return _defer(state, event, pod, missing)
@@ -114,6 +116,17 @@ def submitted(setup: AgentSetup, state: AgentState, event: PodSubmitted) -> Next
     return _reject(setup, state, event, texts, case)
 
 
+def _refuse_wishes(state: AgentState, event: PodSubmitted, pod: Pod, text: str) -> Next:
+    """Refuses a pod for what its containers would not be given, before anything is decided."""
+    message = f"Pod was rejected: {text}"
+    failed = replace(
+        _new(event, pod), phase=Phase.FAILED, reason=wishes.NOT_SUPPORTED, message=message
+    )
+    state = replace(state, pods={**state.pods, event.uid: failed})
+    note = Publish(notes.PodRejected(pod, wishes.NOT_SUPPORTED, text))
+    return state, [Save(state), *refuse(event, wishes.NOT_SUPPORTED, text), note]
+
+
 def _plugins_awaited(setup: AgentSetup, state: AgentState, pod: Pod, now: float) -> list[str]:
     """Resources of the pod whose plugin was there before a restart and is not back yet."""
     if now - state.started_at >= setup.plugin_grace_seconds:
@@ -139,7 +152,13 @@ def _defer(state: AgentState, event: PodSubmitted, pod: Pod, missing: Sequence[s
 def _new(event: PodSubmitted, pod: Pod) -> AgentPod:
     containers = {c.name: ContainerStatus() for c in pod.in_order}
     return AgentPod(
-        event.record, pod, event.source, event.now, containers=containers, run=event.run
+        event.record,
+        pod,
+        event.source,
+        event.now,
+        containers=containers,
+        run=event.run,
+        asker=event.asker,
     )
 
 
@@ -185,7 +204,9 @@ def _predecessors(state: AgentState, uid: str, record: PodRecord) -> bool:
 def _again(state: AgentState, event: PodSubmitted, known: AgentPod) -> Next:
     """Asked for while it ends, as by a file that was changed and changed back."""
     pod = core_pod(event.record, uid=event.uid)
-    anew = replace(known, record=event.record, pod=pod, source=event.source, again=True)
+    anew = replace(
+        known, record=event.record, pod=pod, source=event.source, again=True, asker=event.asker
+    )
     state = replace(state, pods={**state.pods, event.uid: anew})
     return state, [Save(state), *_answer(event.request, anew, event.uid)]
 
@@ -198,7 +219,9 @@ def retry_deferred(setup: AgentSetup, state: AgentState, now: float) -> Next:
             known.waits_for_name and not _predecessors(state, uid, known.record)
         ):
             others = {key: pod for key, pod in state.pods.items() if key != uid}
-            event = PodSubmitted(uid, known.record, known.source, now, run=known.run)
+            event = PodSubmitted(
+                uid, known.record, known.source, now, run=known.run, asker=known.asker
+            )
             state, more = submitted(setup, replace(state, pods=others), event)
             effects += more
     return state, effects
@@ -226,6 +249,7 @@ def _admit(
         containers={c.name: ContainerStatus(reason="PodInitializing") for c in pod.in_order},
         awaited=frozenset((e.container, e.resource) for e in wanted),
         run=event.run,
+        asker=event.asker,
     )
     state = replace(state, host=after, pods={**state.pods, pod.uid: new})
     effects: list[Effect] = [
@@ -233,6 +257,7 @@ def _admit(
         *_answer_new(event, new),
         Publish(notes.PodAdmitted(pod, trace)),
         *memory_policies.not_set(setup, event.record, pod),
+        *wishes.tell(setup, new),
         *wanted,
     ]
     if wanted:
@@ -280,6 +305,7 @@ def _refused(
         message=f"Pod was rejected: {message}",
         containers={c.name: ContainerStatus() for c in pod.in_order},
         run=event.run,
+        asker=event.asker,
     )
     state = replace(
         state, host=host.cleaned(setup.host, after), pods={**state.pods, event.uid: new}

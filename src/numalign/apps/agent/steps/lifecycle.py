@@ -41,6 +41,7 @@ from numalign.apps.agent.model import (
     placed_nodes,
     waiting_for_name,
 )
+from numalign.apps.agent.steps import hooks
 from numalign.core.kubelet import host
 from numalign.core.kubelet.devices.plugin_answer import merged
 from numalign.core.pod import Container
@@ -49,6 +50,7 @@ Next = tuple[AgentState, list[Effect]]
 
 PULL_FAILED: Final = "ErrImagePull"
 PULL_WAITS: Final = "ImagePullBackOff"
+DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
 NEVER_RAN_CODE: Final = 128  # as for a command that cannot be started
 
 
@@ -74,11 +76,17 @@ def _due(known: AgentPod, now: float) -> list[Container]:
             return []
         if status.state is RunState.RUNNING and not container.is_restartable:
             return []
+        if status.state is RunState.RUNNING and not status.is_started:
+            return []  # a sidecar whose startup probe or hook is to let the next one start
     due = []
     for container in known.pod.in_order:
         status = known.containers[container.name]
+        if status.is_hooked and status.state is RunState.RUNNING:
+            break  # as the kubelet: the next one starts when the hook has ended
         if status.state is RunState.WAITING and _may_start(status, now):
             due.append(container)
+            if hooks.has_post_start(known, container.name):
+                break
     return due
 
 
@@ -94,7 +102,7 @@ def _starting(setup: AgentSetup, state: AgentState, uid: str, container: Contain
         reason="ContainerCreating",
         retry_at=None,
     )
-    state = _with_status(state, uid, container.name, status)
+    state = with_status(state, uid, container.name, status)
     devices = tuple(_told_before_starts(state, uid, container.name))
     if devices:
         effect: Effect = PrestartDevices(uid, container.name, status.restarts, devices)
@@ -144,7 +152,7 @@ def start_prepared(
     return state, [_start(setup, state, uid, container)]
 
 
-def _with_status(state: AgentState, uid: str, name: str, status: ContainerStatus) -> AgentState:
+def with_status(state: AgentState, uid: str, name: str, status: ContainerStatus) -> AgentState:
     known = state.pods[uid]
     known = replace(known, containers={**known.containers, name: status})
     return replace(state, pods={**state.pods, uid: known})
@@ -167,14 +175,17 @@ def started(setup: AgentSetup, state: AgentState, event: ContainerStarted) -> Ne
         id=event.id,
         started_at=now,
         postponed=0,
+        is_stopping=False,
     )
-    state = _with_status(state, uid, name, status)
     known = state.pods[uid]
     if known.deleting or known.is_terminal:
-        return state, [StopContainer(uid, name, 0.0)]
+        return with_status(state, uid, name, status), [StopContainer(uid, name, 0.0)]
+    status, hooked = hooks.begun(setup, known, name, status, now)
+    state = with_status(state, uid, name, status)
+    known = state.pods[uid]
     state = replace(state, pods={**state.pods, uid: with_phase(known, now)})
     note = Publish(notes.ContainerStarted(known.pod, name, event.pid))
-    effects: list[Effect] = [Save(state), note]
+    effects: list[Effect] = [Save(state), note, *hooked]
     state, more = start_due(setup, state, uid, now)
     return state, effects + more
 
@@ -207,8 +218,10 @@ def exited(setup: AgentSetup, state: AgentState, event: ContainerExited) -> Next
         pid=None,
         finished_at=now,
         exit_code=code,
+        probes={},
+        is_hooked=False,
     )
-    state = _with_status(state, uid, name, status)
+    state = with_status(state, uid, name, status)
     note = Publish(notes.ContainerExited(known.pod, name, code))
     if ended:
         state, effects = _settled(setup, state, uid)
@@ -248,8 +261,10 @@ def _retried(setup: AgentSetup, state: AgentState, event: ContainerExited) -> Ne
         exit_code=code,
         restarts=restarts,
         retry_at=now + delay,
+        probes={},
+        is_hooked=False,
     )
-    state = _with_status(state, uid, name, status)
+    state = with_status(state, uid, name, status)
     note = notes.ContainerExited(state.pods[uid].pod, name, code, delay)
     return state, [Save(state), Publish(note)]
 
@@ -279,7 +294,7 @@ def postponed(setup: AgentSetup, state: AgentState, event: ContainerPostponed) -
     if event.reason == PULL_FAILED and before.postponed:
         text = f"Back-off pulling image: {event.message}"
         status = replace(status, reason=PULL_WAITS, message=text)
-    state = _with_status(state, uid, name, status)
+    state = with_status(state, uid, name, status)
     note = notes.ContainerPostponed(known.pod, name, event.reason, delay, event.message)
     return state, [Save(state), Publish(note)]
 
@@ -297,10 +312,7 @@ def _finished(setup: AgentSetup, state: AgentState, uid: str, phase: Phase) -> N
     """The pod is over: what still runs is stopped, and what it held is freed when all is quiet."""
     known = replace(state.pods[uid], phase=phase)
     state = replace(state, pods={**state.pods, uid: known})
-    stops: list[Effect] = [
-        StopContainer(uid, name, known.grace_seconds(setup.grace_seconds_max))
-        for name in known.alive()
-    ]
+    stops = stop_all(setup, known)
     note = Publish(notes.PodFinished(known.pod, phase.value))
     state, effects = _settled(setup, state, uid)
     return state, [*effects, note, *stops]
@@ -344,11 +356,32 @@ def deleted(setup: AgentSetup, state: AgentState, uid: str, request: int | None)
         return state, answer
     known = replace(known, deleting=True, again=False, awaited=frozenset())
     state = replace(state, pods={**state.pods, uid: known})
-    grace = known.grace_seconds(setup.grace_seconds_max)
-    stops: list[Effect] = [StopContainer(uid, name, grace) for name in known.alive()]
+    stops = stop_all(setup, known)
     state, effects = _settled(setup, state, uid)
     answer = [] if request is None else [Answer(request, uid, accepted=True)]
     return state, [*effects, *answer, *stops]
+
+
+def stop_all(setup: AgentSetup, known: AgentPod) -> list[Effect]:
+    """Asks every container of a pod to end."""
+    grace = known.grace_seconds(setup.grace_seconds_max)
+    return [hooks.stop(setup, known, name, grace) for name in known.alive()]
+
+
+def end_overdue(setup: AgentSetup, state: AgentState, now: float) -> Next:
+    """Ends pods that were active for longer than they may be."""
+    effects: list[Effect] = []
+    for uid, known in list(state.pods.items()):
+        limit = known.record.spec.activeDeadlineSeconds
+        is_active = not (known.is_terminal or known.deleting or known.is_undecided)
+        if limit is None or not is_active or now - known.created_at < limit:
+            continue
+        text = "Pod was active on the node longer than the specified deadline"
+        late = replace(known, reason=DEADLINE_EXCEEDED, message=text, awaited=frozenset())
+        state = replace(state, pods={**state.pods, uid: late})
+        state, more = _finished(setup, state, uid, Phase.FAILED)
+        effects += [Save(state), *more]
+    return state, effects
 
 
 def start_all_due(setup: AgentSetup, state: AgentState, now: float) -> Next:

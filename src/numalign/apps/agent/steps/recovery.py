@@ -19,6 +19,7 @@ from numalign.apps.agent.model import (
     AgentPod,
     AgentSetup,
     AgentState,
+    ContainerStatus,
     Phase,
     RunState,
     waiting,
@@ -115,8 +116,10 @@ def _with_processes(
         pid = alive.get((uid, name))
         last = ended.get((uid, name))
         if pid is not None:
-            containers[name] = replace(
-                status, state=RunState.RUNNING, pid=pid, started_at=status.started_at or now
+            containers[name] = _asked_anew(
+                replace(
+                    status, state=RunState.RUNNING, pid=pid, started_at=status.started_at or now
+                )
             )
         elif status.state is RunState.STARTING and (
             last is None or last.attempt != status.restarts
@@ -134,6 +137,20 @@ def _with_processes(
         else:
             containers[name] = status
     return lifecycle.with_phase(replace(pod, containers=containers), now)
+
+
+def _asked_anew(status: ContainerStatus) -> ContainerStatus:
+    """A container that ran on: answers and orders that were on their way are lost."""
+    probes = {
+        kind: replace(
+            probe,
+            is_asked=False,
+            passed=None if status.is_stopping else probe.passed,
+            in_a_row=0,
+        )
+        for kind, probe in status.probes.items()
+    }
+    return replace(status, probes=probes, is_hooked=False, is_stopping=False)
 
 
 def _resources(pod: AgentPod) -> list[str]:

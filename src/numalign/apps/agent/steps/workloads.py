@@ -57,10 +57,12 @@ def _apply(setup: AgentSetup, state: AgentState, event: PodsApplied, wanted: Wan
     # One of another owner is not ours to replace: then the submitted pod is refused.
     is_ours = old is not None and _owner(old.record) == _owner(record)
     if old is not None and is_ours:
-        if _is_as_written(old, record):
+        if _is_as_written(old, record) and old.asker == event.asker:
             return state, _unchanged(wanted, old)
         state, effects = lifecycle.deleted(setup, state, old.pod.uid, None)
-    new = PodSubmitted(wanted.uid, record, event.source, event.now, wanted.request)
+    new = PodSubmitted(
+        wanted.uid, record, event.source, event.now, wanted.request, asker=event.asker
+    )
     state, more = admission.submitted(setup, state, new)
     result = REPLACED if is_ours else ""
     told = [replace(e, result=result) if isinstance(e, Answer) else e for e in more]

@@ -49,6 +49,7 @@ class Condition(_Answer):
     type: str
     status: str
     reason: str = ""
+    message: str = ""
     last_transition_time: str | None = None
 
 

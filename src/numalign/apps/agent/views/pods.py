@@ -24,6 +24,7 @@ from numalign.apps.agent.model import (
     sits_on,
 )
 from numalign.apps.agent.notes import PodRejected, values_of
+from numalign.apps.agent.steps import wishes
 from numalign.apps.agent.views import answers
 from numalign.apps.agent.views.answers import (
     Condition,
@@ -49,6 +50,8 @@ from numalign.wire.pods.records import ContainerRecord
 
 View = dict[str, Any]
 OWN_ANNOTATIONS: Final = "numalign.io/"  # the only ones that everybody may see
+AS_WRITTEN: Final = "numalign.io/AsWritten"
+CONDITION_CHARS_MAX: Final = 4_000
 
 
 def pod_list(
@@ -114,6 +117,16 @@ def _hide_values(views: list[View] | None, records: list[ContainerRecord] | None
     for view, record in zip(views or (), records or (), strict=True):
         if record.env:
             view["env"] = [{"name": variable.name} for variable in record.env]
+        _hide_headers(view)
+
+
+def _hide_headers(view: Any) -> None:  # noqa: ANN401 any part of a spec
+    """Leaves out what probes and hooks send along, which may be a token."""
+    if isinstance(view, dict):
+        if "httpHeaders" in view:
+            view["httpHeaders"] = [{"name": header["name"]} for header in view["httpHeaders"]]
+        for part in view.values():
+            _hide_headers(part)
 
 
 # v1.PodStatus.
@@ -129,7 +142,7 @@ def status_view(setup: AgentSetup, known: AgentPod) -> PodStatus:
     )
     if was_refused(known):
         return found  # the kubelet says nothing of containers that were never made
-    found.conditions = _conditions(known)
+    found.conditions = [*_conditions(known), *_told_condition(setup, known)]
     spec = known.record.spec
     records = (*(spec.initContainers or ()), *(spec.containers or ()))
     images = {record.name: record.image for record in records}
@@ -156,9 +169,7 @@ def _conditions(known: AgentPod) -> list[Condition]:
         for container in known.pod.init_containers
     )
     ready = not known.is_terminal and all(
-        known.containers[c.name].state is RunState.RUNNING
-        for c in known.pod.in_order
-        if not c.is_regular_init
+        known.containers[c.name].is_ready for c in known.pod.in_order if not c.is_regular_init
     )
     created = time_text(known.created_at)
     return [
@@ -167,6 +178,14 @@ def _conditions(known: AgentPod) -> list[Condition]:
         _condition("ContainersReady", ready, _unready_reason(known)),
         _condition("Ready", ready, _unready_reason(known)),
     ]
+
+
+def _told_condition(setup: AgentSetup, known: AgentPod) -> list[Condition]:
+    """Whether everything that the manifest asks for is carried out; left out if it is."""
+    if not (lines := wishes.told(setup, known)):
+        return []
+    text = "; ".join(lines)
+    return [Condition(AS_WRITTEN, "False", "FieldsNotCarriedOut", text[:CONDITION_CHARS_MAX])]
 
 
 def _unready_reason(known: AgentPod) -> str:
@@ -181,7 +200,7 @@ def _condition(name: str, holds: bool, reason: str) -> Condition:  # noqa: FBT00
 
 def _has_done_its_part(container: Container, status: ContainerStatus) -> bool:
     if container.is_restartable:
-        return status.state is RunState.RUNNING
+        return status.is_started
     return status.state is RunState.EXITED and status.exit_code == 0
 
 
@@ -191,7 +210,13 @@ def _container_view(known: AgentPod, container: Container, image: str) -> answer
     is_done = container.is_regular_init and _has_done_its_part(container, status)
     state = _run_view(known, container.name, status)
     found = answers.ContainerStatus(
-        container.name, image, "", is_running or is_done, is_running, status.restarts, state
+        container.name,
+        image,
+        "",
+        status.is_ready or is_done,
+        status.is_started,
+        status.restarts,
+        state,
     )
     if status.state is not RunState.EXITED and status.exit_code is not None:
         last = _ended_view(known, container.name, status, status.restarts - 1)
@@ -273,9 +298,9 @@ def placement_view(setup: AgentSetup, state: AgentState, uid: str) -> Placement:
 
 
 def notes_of(setup: AgentSetup, known: AgentPod) -> list[str]:
-    """What of a pod is not carried out, since its containers are plain processes; one line each."""
+    """What of a pod is not carried out, one line each."""
     if not setup.runs_processes:
-        return _policies_not_set(setup, known)
+        return [*_policies_not_set(setup, known), *wishes.told(setup, known)]
     spec = known.record.spec
     records = (*(spec.initContainers or ()), *(spec.containers or ()))
     images = sorted({record.image for record in records if record.image})
@@ -289,7 +314,7 @@ def notes_of(setup: AgentSetup, known: AgentPod) -> list[str]:
                 f"{container}: of what the plugin of {resource} gives, a plain process does not "
                 f"get {lost}; it sees the files of the host"
             )
-    return found
+    return [*found, *wishes.told(setup, known)]
 
 
 def _policies_not_set(setup: AgentSetup, known: AgentPod) -> list[str]:

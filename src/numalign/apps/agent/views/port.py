@@ -10,6 +10,7 @@ from numalign.apps.agent.events import Answer
 from numalign.apps.agent.journal import Decision
 from numalign.apps.agent.model import AgentSetup, AgentState, Run
 from numalign.apps.agent.notes import Note
+from numalign.core.asker import Asker
 from numalign.core.machine.machine import Machine
 from numalign.wire.pods.records import PodRecord
 
@@ -33,7 +34,9 @@ class AgentPort(Protocol):
     def recent(self) -> Sequence[Decision]:
         """The last decisions, newest last."""
 
-    async def submit(self, record: PodRecord, *, source: str = "api") -> Answer:
+    async def submit(
+        self, record: PodRecord, *, source: str = "api", asker: Asker | None = None
+    ) -> Answer:
         """Has a pod admitted; it needs a uid."""
 
     async def start_run(self, record: PodRecord, run: Run) -> Answer:
@@ -45,6 +48,7 @@ class AgentPort(Protocol):
         *,
         namespace: str = "",
         owner: tuple[str, str] | None = None,
+        asker: Asker | None = None,
     ) -> tuple[list[Answer], Answer]:
         """Has pods be as written, and no others of the owner; each has a uid."""
 
