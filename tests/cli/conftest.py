@@ -4,12 +4,24 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 PYTHON = (sys.executable, "-m", "numalign")
 Result = subprocess.CompletedProcess[str]
+
+
+@contextmanager
+def started(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[Any]]:
+    """A command that goes on; killed at the end, so that a failed test does not wait for it."""
+    with subprocess.Popen(command, **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import PYTHON, environment
+from tests.cli.conftest import PYTHON, environment, started
 
 from numalign import __version__
 from numalign.cli.app import load, root_command
@@ -283,7 +283,7 @@ def test_ctrl_c_ends_it_quietly(tmp_path):
     os.mkfifo(pipe)
     command = [*PYTHON, "topology", "-m", str(pipe)]
     with (
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process,
+        started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process,
         pipe.open("wb"),  # returns when the command has opened its side
     ):
         process.send_signal(signal.SIGINT)

@@ -8,7 +8,7 @@ import time
 
 import pytest
 import yaml
-from tests.cli.conftest import PYTHON, environment
+from tests.cli.conftest import PYTHON, environment, started
 from tests.web.in_memory_agent import GPU, TOKEN, manifest
 
 from numalign.cli.client.agent_rows import PODS, age_text, pod_status
@@ -261,7 +261,7 @@ def test_get_memory_and_devices_show_who_has_them(run, filled):
 
 def following(host, *arguments):
     """A command that goes on, asking the agent of this host."""
-    return subprocess.Popen(
+    return started(
         [*PYTHON, *arguments],
         stdout=subprocess.PIPE,
         text=True,

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 import yaml
 from tests.cli import policy_examples
-from tests.cli.conftest import PYTHON, environment
+from tests.cli.conftest import PYTHON, environment, started
 
 from numalign.cli.main import main
 from numalign.core.settings import Version
@@ -235,7 +235,7 @@ def test_ctrl_c_shows_what_was_found_so_far(tmp_path):
     path.write_text("\n---\n".join(json.dumps(manifest(f"p{i}", 3)) for i in range(400)))
     args = [*PYTHON, "advise", "-f", str(path), "--on", "epyc-2s-nps4"]
     ours, theirs = pty.openpty()
-    with subprocess.Popen(
+    with started(
         args, stdout=subprocess.PIPE, stderr=theirs, env=environment(), text=True
     ) as process:
         os.close(theirs)
