@@ -390,6 +390,43 @@ def test_over_tcp_secrets_in_the_environment_need_the_token(tcp, unix):
     assert "hunter2" in unix.get("/pods").text
 
 
+def test_over_tcp_no_annotation_that_may_hold_the_spec_is_shown_without_the_token(tcp, unix):
+    pod = manifest(env=[{"name": "PASSWORD", "value": "hunter2"}])
+    pod["metadata"]["annotations"] = {
+        "kubectl.kubernetes.io/last-applied-configuration": json.dumps(pod),
+        "kapp.k14s.io/original": json.dumps(pod),
+        "objectset.rio.cattle.io/applied": "H4sIAAA-packed",
+        "numalign.io/memory-policy": "bind",
+    }
+    uid = unix.post("/pods", json=pod).json()["metadata"]["uid"]
+    everything = ["/pods", f"/pods/{uid}", "/node", "/decisions", "/metrics", "/capture", "/readyz"]
+    for path in everything:
+        text = tcp.get(path).text
+        assert "hunter2" not in text, path
+        assert "H4sIAAA-packed" not in text, path
+    shown = tcp.get(f"/pods/{uid}").json()["metadata"]
+    assert shown["annotations"] == {"numalign.io/memory-policy": "bind"}
+    for client, headers in ((unix, {}), (tcp, BEARER)):
+        found = client.get(f"/pods/{uid}", headers=headers).json()["metadata"]["annotations"]
+        assert found == pod["metadata"]["annotations"]
+
+
+def test_a_head_that_is_longer_than_it_may_be_is_refused_however_it_comes(tcp, unix):
+    for client in (tcp, unix):
+        long = client.get("/healthz", headers={"x-long": "x" * 17_000})
+        assert (long.status_code, long.json()["reason"]) == (431, "RequestHeaderFieldsTooLarge")
+        assert client.get("/healthz?" + "x" * 17_000).status_code == 431
+        assert client.get("/healthz", headers={"x-long": "x" * 15_000}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["[::1].evil", "[::1]evil:80", "127.0.0.1.evil", "localhost.evil", "localhost:80:80", ""],
+)
+def test_a_name_that_only_begins_like_one_of_ours_is_another(tcp, name):
+    assert tcp.get("/pods", headers={"host": name}).status_code == 421
+
+
 def test_a_page_of_another_site_cannot_use_its_name_for_this_host(tcp):
     assert tcp.get("/pods", headers={"host": "evil.example:80"}).status_code == 421
     assert tcp.post("/pods", headers={"host": "evil.example", **BEARER}).status_code == 421

@@ -16,9 +16,13 @@ from numalign.core.cluster.publish.zones import HostTopology
 from numalign.core.cluster.scheduling.constraints import HostFacts
 from numalign.core.errors import ConfigError
 from numalign.web import extender
+from numalign.web.requests import Access
+from numalign.web.serving.listeners import LOOPBACK_NAMES
 from numalign.wire.kubernetes.extender import BODY_BYTES_MAX
 
 HOSTS = tuple(HostFacts(name, allocatable={"cpu": 8000, "pods": 10}) for name in ("w1", "w2"))
+LOCAL = Access(trusted=True, hosts=frozenset(LOOPBACK_NAMES))
+JSON = {"content-type": "application/json"}
 POD = {"metadata": {"name": "new", "namespace": "ns", "uid": "new"}, "spec": {"containers": []}}
 
 
@@ -37,13 +41,18 @@ def asked(*names: str) -> bytes:
     return json.dumps({"Pod": POD, "Nodes": None, "NodeNames": list(names)}).encode()
 
 
-def call(found: Scheduler, path: str, content: bytes | None = None) -> httpx2.Response:
+def call(
+    found: Scheduler,
+    path: str,
+    content: bytes | None = None,
+    headers: dict[str, str] | None = None,
+) -> httpx2.Response:
     async def run() -> httpx2.Response:
-        transport = httpx2.ASGITransport(extender.application(found))
-        async with httpx2.AsyncClient(transport=transport, base_url="http://x") as client:
+        transport = httpx2.ASGITransport(extender.application(found, LOCAL))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
             if content is None:
                 return await client.get(path)
-            return await client.post(path, content=content)
+            return await client.post(path, content=content, headers={**JSON, **(headers or {})})
 
     return asyncio.run(run())
 
@@ -210,9 +219,9 @@ def test_a_body_that_does_not_say_its_size_is_bounded_too():
             yield b" " * 1_000_000
 
     async def run() -> httpx2.Response:
-        transport = httpx2.ASGITransport(extender.application(scheduler()))
-        async with httpx2.AsyncClient(transport=transport, base_url="http://x") as client:
-            return await client.post("/scheduler/filter", content=parts())
+        transport = httpx2.ASGITransport(extender.application(scheduler(), LOCAL))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return await client.post("/scheduler/filter", content=parts(), headers=JSON)
 
     assert asyncio.run(run()).status_code == 413
 
@@ -233,3 +242,33 @@ def test_what_it_counts_is_there_for_prometheus():
     text = call(found, "/metrics").text
     assert 'numalign_scheduler_known{kind="hosts"} 2.0' in text
     assert 'numalign_scheduler_extender_seconds_count{verb="filter"} 1.0' in text
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "bind", "preempt"])
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"content-type": "text/plain"}, 415),
+        ({"content-type": ""}, 415),
+        ({"origin": "http://evil.example"}, 403),
+        ({"host": "evil.example"}, 421),
+        ({"host": "[::1].evil.example"}, 421),
+        ({"host": "127.0.0.1.evil.example"}, 421),
+        ({"host": "localhost:8423:1"}, 421),
+        ({"host": "localhost@evil.example"}, 421),
+    ],
+)
+def test_what_a_web_page_could_send_is_refused(verb, headers, status):
+    answer = call(scheduler(), f"/scheduler/{verb}", asked("w1"), headers)
+    assert answer.status_code == status, answer.text
+    assert answer.json()["error"]
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:8423", "127.0.0.1:1", "[::1]", "[::1]:9"])
+def test_every_name_of_loopback_is_answered(host):
+    assert call(scheduler(), "/scheduler/filter", asked("w1"), {"host": host}).status_code == 200
+
+
+def test_a_verb_is_posted():
+    answer = call(scheduler(), "/scheduler/bind")
+    assert (answer.status_code, answer.json()["reason"]) == (405, "MethodNotAllowed")

@@ -1,13 +1,12 @@
 """The extender over TLS, with real sockets and certificates."""
 
 import asyncio
-import shutil
 import ssl
-import subprocess
 
 import httpx
 import pytest
-from tests.web.test_extender import asked, scheduler
+from tests.web.certificates import self_signed
+from tests.web.test_extender import JSON, asked, scheduler
 
 from numalign.core.errors import ConfigError
 from numalign.web import extender
@@ -18,14 +17,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.e2e_quick]
 @pytest.fixture
 def certificates(tmp_path):
     """One key and certificate that signs itself, for both sides."""
-    if shutil.which("openssl") is None:
-        pytest.skip("needs the openssl program, to make a certificate")
-    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-    command += ["-keyout", str(key), "-out", str(certificate), "-subj", "/CN=localhost"]
-    command += ["-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run(command, check=True, capture_output=True)
-    return certificate, key
+    return self_signed(tmp_path)
 
 
 def test_only_who_has_a_certificate_is_answered(certificates):
@@ -39,13 +31,14 @@ def test_only_who_has_a_certificate_is_answered(certificates):
         )
         address = await where.get()
         assert address.startswith("https://127.0.0.1:")
+        verb = f"{address}/scheduler/filter"
         context = ssl.create_default_context(cafile=certificate)
         async with httpx.AsyncClient(verify=context) as stranger:
             with pytest.raises(httpx.TransportError):
-                await stranger.post(f"{address}/scheduler/filter", content=asked("w1"))
+                await stranger.post(verb, content=asked("w1"), headers=JSON)
         context.load_cert_chain(certificate, key)
         async with httpx.AsyncClient(verify=context) as known:
-            answer = await known.post(f"{address}/scheduler/filter", content=asked("w1"))
+            answer = await known.post(verb, content=asked("w1"), headers=JSON)
             assert answer.json()["NodeNames"] == ["w1"]
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)

@@ -82,6 +82,19 @@ KubeconfigOption = Annotated[
         help="The way to the cluster. Default: KUBECONFIG, the pod we run in, or ~/.kube/config.",
     ),
 ]
+TlsCertOption = Annotated[
+    Path | None, optional("--tls-cert", help="Serve HTTPS with this certificate.")
+]
+TlsKeyOption = Annotated[Path | None, optional("--tls-key", help="The key of it.")]
+AllowedHostOption = Annotated[
+    list[str] | None,
+    optional(
+        "--allowed-host",
+        metavar="NAME",
+        help="Answer to this name in the Host header too, beside those of loopback and the address "
+        "listened on. Repeat for more.",
+    ),
+]
 ProbesOption = Annotated[
     str,
     typer.Option("--listen", help="Where /metrics, /healthz and /readyz are; '' for nowhere."),

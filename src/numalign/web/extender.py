@@ -1,13 +1,14 @@
 """The scheduler over HTTP: the extender's verbs for a kube-scheduler, health and metrics.
 
 The protocol has no log-in but TLS client certificates, so the server listens on loopback (the
-network of one pod) unless it can ask for such a certificate. A request is read only up to its
-limit, and nothing changes before it is understood in full.
+network of one pod) unless it can ask for such a certificate. What a web page could have a browser
+send is refused: another name of the host, another type of content, an origin. A request is read
+only up to its limit, and nothing changes before it is understood in full.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from starlette.applications import Starlette
@@ -21,9 +22,9 @@ from numalign.core.errors import ConfigError, WireError
 from numalign.web import probes
 from numalign.web.answers import JSON_TYPE, ProblemError, left_alone, problem_answer, told_problem
 from numalign.web.api import Limits
-from numalign.web.requests import body_of
+from numalign.web.requests import Access, body_of
 from numalign.web.serving.http_server import serve_app
-from numalign.web.serving.listeners import tcp_listener
+from numalign.web.serving.listeners import host_names, is_loopback, tcp_listener
 from numalign.web.serving.tls import Tls, tls_context
 from numalign.wire.kubernetes import extender
 
@@ -80,7 +81,14 @@ def _too_large(found: str) -> ProblemError:
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def application(scheduler: Scheduler) -> Starlette:
+def application(scheduler: Scheduler, access: Access) -> Starlette:
+    def checked(endpoint: Endpoint) -> Endpoint:
+        async def call(request: Request) -> Response:
+            access.check_sender(request)
+            return await endpoint(request)
+
+        return call
+
     api = ExtenderApi(scheduler)
     verbs: dict[str, Endpoint] = {
         "filter": api.filter,
@@ -89,7 +97,8 @@ def application(scheduler: Scheduler) -> Starlette:
         "preempt": api.preempt,
     }
     routes: list[BaseRoute] = [
-        Route(f"{PREFIX}/{verb}", endpoint, methods=["POST"]) for verb, endpoint in verbs.items()
+        Route(f"{PREFIX}/{verb}", checked(endpoint), methods=["POST"])
+        for verb, endpoint in verbs.items()
     ]
     routes += probes.application(scheduler).routes
     app = Starlette(
@@ -113,7 +122,8 @@ async def _answer_wire_error(request: Request, exc: Exception) -> Response:
 async def _answer_http_error(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, HTTPException), "registered for this type only"
     error = f"{request.method} {request.url.path[:100]}: {exc.detail}"
-    return problem_answer(ProblemError(exc.status_code, "NotFound", error, headers=exc.headers))
+    reason = "MethodNotAllowed" if exc.status_code == 405 else "NotFound"
+    return problem_answer(ProblemError(exc.status_code, reason, error, headers=exc.headers))
 
 
 # The server.
@@ -124,6 +134,7 @@ async def serve(
     address: tuple[str, int],
     *,
     tls: Tls | None = None,
+    allowed_hosts: Iterable[str] = (),
     on_started: Callable[[str], None] | None = None,
 ) -> None:
     """Serves until cancelled. From other hosts one may come only with a certificate."""
@@ -137,8 +148,13 @@ async def serve(
         raise ConfigError(
             f"{error} A kube-scheduler elsewhere needs --tls-cert, --tls-key and --tls-client-ca."
         ) from error
+    access = Access(
+        trusted=True,
+        hosts=host_names(listener, allowed_hosts),
+        is_remote=not is_loopback(listener.getsockname()[0]),
+    )
     await serve_app(
-        application(scheduler),
+        application(scheduler, access),
         listener,
         LIMITS,
         tls=context,

@@ -15,7 +15,7 @@ from starlette.requests import Request
 
 from numalign.apps.agent.model import AgentPod
 from numalign.core.errors import WireError
-from numalign.web.answers import ProblemError
+from numalign.web.answers import JSON_TYPE, ProblemError
 from numalign.web.serving.budgets import Budget
 from numalign.wire.pods.records import PodRecord
 from numalign.wire.pods.workloads import Expansion, expanded
@@ -23,7 +23,6 @@ from numalign.wire.pods.workloads import Expansion, expanded
 NAME_CHARS_MAX: Final = 253
 # A uid becomes part of paths, so less is allowed than Kubernetes does.
 _UID: Final = re.compile(r"[A-Za-z0-9][-_.A-Za-z0-9]{0,62}", re.ASCII)
-LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 _HOST: Final = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[^\[\]:]+)(?::[0-9]{1,5})?", re.ASCII)
 _SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"  # those of Kubernetes' generated names
 _TRUE: Final = frozenset({"", "1", "true"})
@@ -49,6 +48,17 @@ class Access:
                 "from other hosts this needs the header 'Authorization: Bearer TOKEN' with the "
                 "token from read-token in the agent's state directory"
             )
+
+    def check_sender(self, request: Request) -> None:
+        """Refuses what a web page can have a browser send: here only programs ask, with JSON."""
+        self.check_host(request)
+        if (origin := request.headers.get("origin")) is not None:
+            error = f"found a request from the web page {origin[:100]!r}, expected none from a page"
+            raise ProblemError(403, "Forbidden", error)
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != JSON_TYPE:
+            error = f"content-type: found {kind[:100]!r}, expected {JSON_TYPE}"
+            raise ProblemError(415, "UnsupportedMediaType", error)
 
     def check_host(self, request: Request) -> None:
         """Refuses a page of another site that had its name resolved to this host."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,9 +14,15 @@ from numalign.apps.agent.views.port import AgentPort
 from numalign.core.errors import ConfigError
 from numalign.web.api import Api, Limits
 from numalign.web.application import application
-from numalign.web.requests import LOOPBACK_NAMES, Access
+from numalign.web.requests import Access
 from numalign.web.serving.http_server import SHUTDOWN_SECONDS, QuietServer
-from numalign.web.serving.listeners import is_loopback, shown_address, tcp_listener, unix_listener
+from numalign.web.serving.listeners import (
+    host_names,
+    is_loopback,
+    shown_address,
+    tcp_listener,
+    unix_listener,
+)
 from numalign.web.serving.tls import Tls, tls_context
 
 
@@ -41,17 +46,12 @@ class Tcp:
             raise ConfigError(f"{error} Other hosts need --tls-cert and --tls-key.") from error
 
     def access(self, listener: socket.socket) -> Access:
-        host = shown_address(listener).rpartition(":")[0].lower()
-        names = {*LOOPBACK_NAMES, host, *(name.lower() for name in self.allowed_hosts)}
-        is_remote = not is_loopback(listener.getsockname()[0])
-        if is_remote:
-            names.add(os.uname().nodename.lower())
         return Access(
             trusted=False,
             token=self.token,
             read_token=self.read_token,
-            hosts=frozenset(names),
-            is_remote=is_remote,
+            hosts=host_names(listener, self.allowed_hosts),
+            is_remote=not is_loopback(listener.getsockname()[0]),
         )
 
 

@@ -159,6 +159,19 @@ def connected(place: str, token: str | None = None) -> Iterator[AgentClient]:
         yield AgentClient(http, place.removeprefix("unix://"))
 
 
+def is_this_host(url: str) -> bool:
+    """Whether what is sent to a URL stays on this host."""
+    import ipaddress
+
+    import httpx
+
+    try:
+        host = httpx.URL(url).host
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except (httpx.InvalidURL, ValueError):
+        return False  # another name, wherever that leads
+
+
 def is_answered(place: str) -> bool:
     """Whether somebody whom we may trust answers at ``unix:///PATH``."""
     try:

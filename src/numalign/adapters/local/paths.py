@@ -15,6 +15,7 @@ from numalign.core.errors import ConfigError
 
 SOCKET_NAME: Final = "agent.sock"
 TOKEN_NAME: Final = "api-token"  # noqa: S105 - the name of a file
+READ_TOKEN_NAME: Final = "read-token"  # noqa: S105 - the name of a file
 TOKEN_BYTES: Final = 32
 _TOKEN_BYTES_MAX: Final = 1024
 
@@ -84,9 +85,9 @@ def read_token(path: Path) -> str:
     return token
 
 
-def token_of(directory: Path) -> str:
-    """The token of an agent's state directory, made on first use."""
-    path = token_path(directory)
+def token_of(directory: Path, name: str = TOKEN_NAME) -> str:
+    """A token of an agent's state directory, made on first use."""
+    path = directory / name
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
         fd = os.open(path, flags, 0o600)

@@ -3,13 +3,21 @@
 # ruff: noqa: PLC0415 - a command loads what it needs when it runs
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from numalign.cli.app import examples, new_app
-from numalign.cli.options import MachineOption, optional
+from numalign.cli.options import (
+    AllowedHostOption,
+    MachineOption,
+    TlsCertOption,
+    TlsKeyOption,
+    optional,
+    unfold,
+)
 from numalign.core.errors import ConfigError
 
 app = new_app()
@@ -30,10 +38,25 @@ StateOption = Annotated[
         "~/.local/state/numalign for others.",
     ),
 ]
-ListenOption = Annotated[
-    str, typer.Option("--listen", help="Loopback address of the read-only API; '' for none.")
-]
-LISTEN_DEFAULT = "127.0.0.1:8421"
+
+
+@dataclass(frozen=True, slots=True)
+class ListenOptions:
+    """Where the API listens besides its unix socket."""
+
+    listen: Annotated[
+        str,
+        typer.Option(
+            "--listen",
+            help="Address of the read-only API; '' for none. Others than loopback need TLS, and "
+            "clients there a token.",
+        ),
+    ] = "127.0.0.1:8421"
+    tls_cert: TlsCertOption = None
+    tls_key: TlsKeyOption = None
+    allowed_host: AllowedHostOption = None
+
+
 CriSocketOption = Annotated[
     str | None,
     optional(
@@ -59,11 +82,14 @@ def socket_of(text: str | None) -> Path | None:
     epilog=examples(
         "numalign agent --pods /etc/numalign/pods",
         "numalign agent --config kubelet.yaml --listen 127.0.0.1:8421",
+        "numalign agent --listen 0.0.0.0:8443 --tls-cert agent.crt --tls-key agent.key",
         "numalign agent --runtime cri --cri-socket /run/containerd/containerd.sock",
         "numalign agent --runtime none --machine epyc-2s-nps4 --state-dir /tmp/try",
     )
 )
+@unfold
 def agent(
+    *,
     config: ConfigOption = None,
     pods: Annotated[
         Path | None,
@@ -83,7 +109,7 @@ def agent(
     ] = "process",
     cri_socket: CriSocketOption = None,
     machine: MachineOption = None,
-    listen: ListenOption = LISTEN_DEFAULT,
+    listening: ListenOptions,
 ) -> int:
     """Run the node agent: admit pods, run and pin them, repair drift.
 
@@ -98,7 +124,7 @@ def agent(
         state_dir=state_dir,
         runtime=runtime,
         machine=machine,
-        listen=listen,
+        listening=listening,
         ends_pods=False,
         cri_socket=cri_socket,
     )

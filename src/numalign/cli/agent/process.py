@@ -16,11 +16,12 @@ from numalign.adapters.local.private import check_contents, check_private, make_
 from numalign.apps.agent.metrics import AgentMetrics
 from numalign.apps.agent.run import Options, Parts, assemble, run
 from numalign.apps.agent.saved import STATE_FILES
-from numalign.cli.agent.agent import check_runtime, socket_of
+from numalign.cli.agent.agent import ListenOptions, check_runtime, socket_of
 from numalign.cli.daemon import address, configure_logs
 from numalign.core.errors import CorruptCheckpointError, PeerError, StartError
 from numalign.core.kubelet.start_advice import with_advice
 from numalign.web.server import Tcp, serve
+from numalign.web.serving.tls import Tls, tls_of
 
 LOCK_NAME: Final = "agent.lock"
 # What the agent believes or runs when it starts; whoever wrote it could have it do anything.
@@ -36,20 +37,22 @@ def run_agent(
     state_dir: Path | None,
     runtime: str,
     machine: str | None,
-    listen: str,
+    listening: ListenOptions,
     ends_pods: bool,
     cri_socket: str | None = None,
 ) -> int:
     """Runs an agent until it is told to stop; the exit code."""
     check_runtime(runtime)
-    tcp = address(listen)
+    tcp = address(listening.listen)
+    tls = tls_of(listening.tls_cert, listening.tls_key, None)
     directory = (state_dir or paths.state_directory()).absolute()
     options = Options(directory, pods, config, machine, runtime, socket_of(cri_socket))
     configure_logs()
     make_private(directory)
     try:
         with alone(directory):
-            asyncio.run(_served(options, tcp, ends_pods=ends_pods))
+            where = None if tcp is None else _tcp(directory, tcp, tls, listening.allowed_host or ())
+            asyncio.run(_served(options, where, ends_pods=ends_pods))
     except (StartError, CorruptCheckpointError) as error:
         print(f"error: {with_advice(str(error))}", file=sys.stderr)
         if any((directory / name).exists() for name in STATE_FILES):
@@ -85,7 +88,15 @@ def alone(directory: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-async def _served(options: Options, tcp: tuple[str, int] | None, *, ends_pods: bool) -> None:
+def _tcp(
+    directory: Path, address: tuple[str, int], tls: Tls | None, allowed_hosts: Sequence[str]
+) -> Tcp:
+    read_token = "" if tls is None else paths.token_of(directory, paths.READ_TOKEN_NAME)
+    token = paths.token_of(directory)
+    return Tcp(address, token, read_token, tls, frozenset(allowed_hosts))
+
+
+async def _served(options: Options, tcp: Tcp | None, *, ends_pods: bool) -> None:
     parts = await assemble(options)
     metrics = AgentMetrics(parts.agent.setup)
     parts.agent.journal.on_note = lambda note, seconds: metrics.note(
@@ -99,7 +110,7 @@ async def _served(options: Options, tcp: tuple[str, int] | None, *, ends_pods: b
     api = serve(
         parts.agent,
         unix_socket=paths.socket_path(options.state_dir),
-        tcp=None if tcp is None else Tcp(tcp, paths.token_of(options.state_dir)),
+        tcp=tcp,
         metrics=metrics,
         on_started=lambda addresses: _say_where(options, addresses, ends_pods=ends_pods),
     )
@@ -122,6 +133,9 @@ def _say_where(options: Options, addresses: Sequence[str], *, ends_pods: bool) -
     ]
     if page:
         lines.append(f"  in a browser:     {page}")
+    if page and page.startswith("https:"):
+        token = options.state_dir / paths.READ_TOKEN_NAME
+        lines.append(f"  from elsewhere:   with the bearer token in {token}")
     print("\n".join(lines), flush=True)
 
 

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from numalign.cli.agent.agent import LISTEN_DEFAULT, ConfigOption, ListenOption
+from numalign.cli.agent.agent import ConfigOption, ListenOptions
 from numalign.cli.app import examples, new_app
-from numalign.cli.options import optional
+from numalign.cli.options import optional, unfold
 
 app = new_app()
 
@@ -27,10 +27,12 @@ UpStateOption = Annotated[
 @app.command(
     epilog=examples("numalign up", "numalign up --keep", "numalign up --state-dir /tmp/try")
 )
+@unfold
 def up(
+    *,
     config: ConfigOption = None,
     state_dir: UpStateOption = None,
-    listen: ListenOption = LISTEN_DEFAULT,
+    listening: ListenOptions,
     keep: Annotated[
         bool, typer.Option("--keep", help="Let the example pods go on when it stops.")
     ] = False,
@@ -51,6 +53,6 @@ def up(
         state_dir=state_dir or trial_directory(),
         runtime="process",
         machine=None,
-        listen=listen,
+        listening=listening,
         ends_pods=not keep,
     )

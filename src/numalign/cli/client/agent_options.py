@@ -36,7 +36,8 @@ class AgentOptions:
         optional(
             "--server",
             metavar="URL",
-            help=f"Reach the agent over TCP instead; {TOKEN_VARIABLE} holds the token for changes.",
+            help=f"Reach the agent over TCP instead. {TOKEN_VARIABLE} holds the token for changes; "
+            "without it the token of this host is used, for loopback addresses only.",
         ),
     ] = None
 
@@ -61,14 +62,18 @@ class AgentOptions:
             raise ConfigError(
                 f"--server: found {self.server!r}, expected a URL such as http://HOST:PORT."
             )
-        return connected(self.server, _token())
+        return connected(self.server, _token(self.server))
 
 
-def _token() -> str | None:
+def _token(server: str) -> str | None:
+    """The token for a server: the one given, or this host's own one where it stays on this host."""
     from numalign.adapters.local import paths
+    from numalign.adapters.local.agent_client import is_this_host
 
     given = os.environ.get(TOKEN_VARIABLE)
     if given:
         return given
+    if not is_this_host(server):
+        return None
     path = paths.token_path(paths.state_directory())
     return paths.read_token(path) if os.access(path, os.R_OK) else None

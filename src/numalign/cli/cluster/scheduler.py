@@ -10,7 +10,14 @@ from typing import Annotated
 import typer
 
 from numalign.cli.app import examples, new_app
-from numalign.cli.options import ClusterOptions, optional, unfold
+from numalign.cli.options import (
+    AllowedHostOption,
+    ClusterOptions,
+    TlsCertOption,
+    TlsKeyOption,
+    optional,
+    unfold,
+)
 
 app = new_app()
 
@@ -72,11 +79,8 @@ class Asked:
             help="Another address, for probes and metrics only; other hosts may reach it.",
         ),
     ] = ""
-    tls_cert: Annotated[
-        Path | None,
-        optional("--tls-cert", help="Serve HTTPS with this certificate."),
-    ] = None
-    tls_key: Annotated[Path | None, optional("--tls-key", help="The key of it.")] = None
+    tls_cert: TlsCertOption = None
+    tls_key: TlsKeyOption = None
     tls_client_ca: Annotated[
         Path | None,
         optional(
@@ -85,6 +89,7 @@ class Asked:
             "more than loopback.",
         ),
     ] = None
+    allowed_hosts: AllowedHostOption = None
     is_electing: Annotated[
         bool,
         typer.Option(

@@ -19,7 +19,7 @@ from numalign.core.cluster.scheduling.fleet import Fleet
 from numalign.core.cluster.scheduling.fragmentation import Packing
 from numalign.core.errors import ConfigError
 from numalign.web import extender, probes
-from numalign.web.serving.tls import Tls
+from numalign.web.serving.tls import tls_of
 
 LEVELS: Final = ("exact", "upstream")
 NO_PACKING: Final = "none"
@@ -55,16 +55,8 @@ def _check(option: str, found: str, known: Sequence[str]) -> None:
         raise ConfigError(f"{option}: found {found!r}, expected one of {', '.join(known)}")
 
 
-def _tls(asked: Asked) -> Tls | None:
-    if asked.tls_cert is None and asked.tls_key is None and asked.tls_client_ca is None:
-        return None
-    if asked.tls_cert is None or asked.tls_key is None:
-        raise ConfigError("--tls-cert and --tls-key belong together: give both")
-    return Tls(asked.tls_cert, asked.tls_key, asked.tls_client_ca)
-
-
 async def _run(asked: Asked, cluster: ClusterOptions) -> None:
-    tls = _tls(asked)
+    tls = tls_of(asked.tls_cert, asked.tls_key, asked.tls_client_ca)
     verbs = address(asked.listen)
     others = address(asked.probes_listen, option="--probes-listen")
     async with ApiServer.connect(cluster.kubeconfig, context=cluster.context) as api:
@@ -84,7 +76,15 @@ async def _run(asked: Asked, cluster: ClusterOptions) -> None:
         is_electing = asked.is_standalone and asked.is_electing
         works = run.works(api, scheduler, asked.lease if is_electing else None)
         if verbs is not None and asked.is_extender:
-            works.append(extender.serve(scheduler, verbs, tls=tls, on_started=_say))
+            works.append(
+                extender.serve(
+                    scheduler,
+                    verbs,
+                    tls=tls,
+                    allowed_hosts=asked.allowed_hosts or (),
+                    on_started=_say,
+                )
+            )
         elif verbs is not None:
             works.append(probes.serve(scheduler, verbs, on_started=_say))
         if others is not None:

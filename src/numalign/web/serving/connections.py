@@ -63,6 +63,7 @@ class _Visit:
     connection: socket.socket
     talk: Talk
     opening: asyncio.Task[object] | None = None
+    is_handed_over: bool = False  # to the event loop, which closes it from then on
 
     @property
     def is_idle(self) -> bool:
@@ -77,6 +78,8 @@ class _Visit:
             self.talk.abort()
         elif self.opening is not None:
             self.opening.cancel()  # a handshake that does not come to its end
+            if not self.is_handed_over:
+                self.connection.close()
 
 
 class Door:
@@ -146,6 +149,7 @@ class Door:
         visit.opening = asyncio.get_running_loop().create_task(self._start(visit))
 
     async def _start(self, visit: _Visit) -> None:
+        visit.is_handed_over = True
         loop = asyncio.get_running_loop()
         seconds = None if self._tls is None else HANDSHAKE_SECONDS_MAX
         try:
@@ -156,7 +160,6 @@ class Door:
                 ssl_handshake_timeout=seconds,
             )
         except (OSError, ssl.SSLError, asyncio.CancelledError):
-            visit.connection.close()
             self._forget(visit)
 
     # Making room.

@@ -8,13 +8,14 @@ import ipaddress
 import os
 import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 from numalign.adapters.local.private import check_private
 from numalign.core.errors import ConfigError
 
+LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 UNIX_PATH_BYTES_MAX: Final = 107  # sun_path of Linux, less the zero at its end
 
 
@@ -99,6 +100,14 @@ def tcp_listener(host: str, port: int, *, allow_remote: bool) -> socket.socket:
 def is_loopback(address: str) -> bool:
     """Whether only this host can reach an address."""
     return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+
+
+def host_names(listener: socket.socket, more: Iterable[str]) -> frozenset[str]:
+    """The names in the Host header for which a TCP socket is meant, in small letters."""
+    names = {*LOOPBACK_NAMES, shown_address(listener).rpartition(":")[0], *more}
+    if not is_loopback(listener.getsockname()[0]):
+        names.add(os.uname().nodename)
+    return frozenset(name.lower() for name in names)
 
 
 def shown_address(listener: socket.socket) -> str:

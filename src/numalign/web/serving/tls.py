@@ -18,6 +18,15 @@ class Tls:
     client_authority: Path | None = None
 
 
+def tls_of(certificate: Path | None, key: Path | None, client_authority: Path | None) -> Tls | None:
+    """What --tls-cert, --tls-key and --tls-client-ca say; ConfigError if that is half of it."""
+    if certificate is None and key is None and client_authority is None:
+        return None
+    if certificate is None or key is None:
+        raise ConfigError("--tls-cert and --tls-key belong together: give both")
+    return Tls(certificate, key, client_authority)
+
+
 def tls_context(tls: Tls) -> ssl.SSLContext:
     """TLS 1.2 or newer, with a client certificate where an authority for them is given."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -48,6 +48,7 @@ from numalign.wire.pods.annotations import mempolicy_of
 from numalign.wire.pods.records import ContainerRecord
 
 View = dict[str, Any]
+OWN_ANNOTATIONS: Final = "numalign.io/"  # the only ones that everybody may see
 
 
 def pod_list(
@@ -59,12 +60,12 @@ def pod_list(
 
 
 def pod_view(setup: AgentSetup, state: AgentState, uid: str, *, env: bool = True) -> Pod:
-    """A v1.Pod. Without ``env`` the values of environment variables are left out."""
+    """A v1.Pod. Without ``env`` the values of environment variables and all copies are left out."""
     known = state.pods[uid]
     return Pod(
         api_version="v1",
         kind="Pod",
-        metadata=_metadata(known),
+        metadata=_metadata(known, env=env),
         spec=spec_view(known, env=env),
         status=status_view(setup, known),
         numalign=placement_view(setup, state, uid),
@@ -82,15 +83,20 @@ def _without_nothing(**members: object) -> View:
     return {name: value for name, value in members.items() if value is not None and value != ""}
 
 
-def _metadata(known: AgentPod) -> PodMetadata:
+def _metadata(known: AgentPod, *, env: bool) -> PodMetadata:
     given, pod = known.record.metadata, known.pod
+    annotations = given.annotations
+    if annotations and not env:
+        # Tools keep the whole manifest in theirs, each under a name of its own and some packed.
+        ours = {name: annotations[name] for name in annotations if name.startswith(OWN_ANNOTATIONS)}
+        annotations = ours or None
     created = time_text(known.created_at)
     owners = [
         answers.Owner(o.kind, o.name, o.apiVersion, o.uid, o.controller)
         for o in given.ownerReferences or ()
     ]
     return PodMetadata(
-        pod.name, pod.namespace, pod.uid, created, given.labels, given.annotations, owners or None
+        pod.name, pod.namespace, pod.uid, created, given.labels, annotations, owners or None
     )
 
 
