@@ -16,6 +16,10 @@ PRIVATE: Final = 0o600
 def read_bounded(path: Path, bytes_max: int) -> bytes:
     """The bytes of a file; OSError where it cannot be read or is larger than it may be."""
     with path.open("rb") as stream:
+        if os.fstat(stream.fileno()).st_nlink == 0:
+            # A file mounted into a container stays the old one when another is renamed over it.
+            error = "it was replaced after it was mounted here; start the container again"
+            raise OSError(errno.ESTALE, error, str(path))
         data = stream.read(bytes_max + 1)
     if len(data) > bytes_max:
         raise OSError(errno.EFBIG, f"found more than {bytes_max} bytes", str(path))
