@@ -66,9 +66,9 @@ every component of the path belongs to the agent's user or to root, and only the
 | head of a request | 16 KiB, within 10 s | 431 or 400, or the connection ends |
 | changes | 200 a second, 400 at once | 429 with `Retry-After` |
 | streams (`/events`, logs) | 32 for each socket | 503 with `Retry-After` |
-| long answers (`/pods`, `/node`, `/decisions`, `/metrics`, `/capture`) | 16 at once for each socket | they wait, at most 10 s, then 503 |
-| connections | 128 for each socket, 32 from one address of another host | an idle one is closed for a new one, else 503 |
-| descriptors | 32 (or a quarter of the limit) are kept back | connections are refused, and `/readyz` says so |
+| long answers (lists, metrics) | 16 at once for each socket | they wait, at most 10 s; then 503 |
+| connections | 128 for each socket, 32 from one other host | an idle one is closed; else 503 |
+| descriptors | 32 (or a quarter) are kept back | connections are refused; `/readyz` tells |
 | a client that reads nothing | 30 s | the connection ends |
 
 ## Routes

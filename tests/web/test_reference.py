@@ -36,9 +36,9 @@ def test_the_limits_on_the_page_are_the_real_ones():
         f"{limits.header_bytes_max >> 10} KiB, within {limits.header_seconds_max:g} s",
         f"{limits.changes_per_second:g} a second, {limits.changes_burst:g} at once",
         f"| streams (`/events`, logs) | {limits.streams_max} for each socket |",
-        f"| {limits.costly_max} at once for each socket | they wait, at most {WAIT_SECONDS_MAX:g} s",
+        f"| {limits.costly_max} at once for each socket | they wait, at most {WAIT_SECONDS_MAX:g}",
         f"| connections | {limits.connections_max} for each socket, {limits.per_peer_max} from one",
-        f"| descriptors | {SPARE_MAX} (or a quarter of the limit)",
+        f"| descriptors | {SPARE_MAX} (or a quarter)",
         f"| a client that reads nothing | {limits.write_seconds_max:g} s |",
     ]:
         assert text in HEAD

@@ -80,8 +80,7 @@ def socket_of(text: str | None) -> Path | None:
 
 @app.command(
     epilog=examples(
-        "numalign agent --pods /etc/numalign/pods",
-        "numalign agent --config kubelet.yaml --listen 127.0.0.1:8421",
+        "numalign agent --config kubelet.yaml --pods /etc/numalign/pods",
         "numalign agent --listen 0.0.0.0:8443 --tls-cert agent.crt --tls-key agent.key",
         "numalign agent --runtime cri --cri-socket /run/containerd/containerd.sock",
         "numalign agent --runtime none --machine epyc-2s-nps4 --state-dir /tmp/try",
