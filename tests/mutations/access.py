@@ -1,4 +1,4 @@
-"""Breakages of who may do what: paths, sockets, secrets and limits."""
+"""Breakages of who may do what (paths, sockets, secrets, limits) and of what others see."""
 
 MUTATIONS = [
     (
@@ -57,5 +57,19 @@ MUTATIONS = [
         '    app.state.budget = api.budget = getattr(api, "budget", None) or Budget(\n'
         "        api.limits.streams_max, api.limits.costly_max\n    )",
         "tests/web/test_api.py",
+    ),
+    (
+        "a column of top may be cut to nothing",
+        "src/numalign/cli/client/top_view.py",
+        "min_width=least, overflow",
+        "no_wrap=index < 4, overflow",
+        "tests/cli/client/test_rows_of_nodes.py",
+    ),
+    (
+        "a CPU counts for every container that has it",
+        "src/numalign/cli/client/agent_rows.py",
+        "        groups[tuple(who)] = groups.get(tuple(who), 0) | 1 << cpu\n",
+        "        for one in who:\n            groups[one,] = groups.get((one,), 0) | 1 << cpu\n",
+        "tests/cli/client/test_rows_of_nodes.py",
     ),
 ]

@@ -113,8 +113,8 @@ MUTATIONS = [
     (
         "a refusal is never explained",
         f"{AGENT}/steps/admission.py",
-        ", Publish(note), Explain(case)]",
-        ", Publish(note)]",
+        "case.trace)\n    return state, [*effects, Explain(case)]",
+        "case.trace)\n    return state, effects",
         "tests/apps/agent/test_step.py",
     ),
     (

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
+
 import pytest
 import yaml
-from tests.packaging.manifests import CHART, CRD_FILES, MANIFESTS, PARTS, rendered
+from tests.packaging.manifests import CHART, CRD_FILES, MANIFESTS, PACKAGING, PARTS, rendered
+from tests.packaging.runtime_lock import RUNTIME, WHOLE, runtime_lock
+from tests.paths import CHECKOUT
 from tests.real.helm import template
 from tests.real.kept import MissingError
 
 from numalign import __version__
 from numalign.wire.kubernetes import crd
+
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+DOCKERFILE = PACKAGING / "Dockerfile"
 
 
 def documents(name):
@@ -71,6 +79,73 @@ def test_commands_of_the_manifests_exist_with_their_options(name, capsys):
             assert option.partition("=")[0] in text, f"numalign {command} has no {option}"
 
 
+def test_the_exporter_sees_only_what_it_reads():
+    [spec] = [spec for spec, _ in containers("exporter.yaml")]
+    seen = {volume["hostPath"]["path"]: volume["hostPath"]["type"] for volume in spec["volumes"]}
+    assert seen == {
+        "/sys/devices": "Directory",
+        "/sys/bus": "Directory",
+        "/sys/kernel/mm": "Directory",
+        "/proc/meminfo": "File",
+        "/var/lib/kubelet/pod-resources": "Directory",
+        "/var/lib/kubelet/device-plugins": "Directory",
+        "/var/lib/kubelet/config.yaml": "File",
+        "/var/lib/kubelet/cpu_manager_state": "File",
+        "/var/lib/kubelet/memory_manager_state": "File",
+    }
+    [(_, container)] = containers("exporter.yaml")
+    mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert mounted.keys() == {volume["name"] for volume in spec["volumes"]}
+    for volume in spec["volumes"]:
+        host, inside = volume["hostPath"]["path"], mounted[volume["name"]]
+        assert inside in {f"/host{host}", host.replace("/var/lib/kubelet", "/host-kubelet")}
+
+
+@pytest.mark.parametrize("name", [name for name in PARTS if name != "redeploy-gate.yaml"])
+def test_every_component_has_a_network_policy_for_its_own_ports(name):
+    found = documents(name)
+    [policy] = [d["spec"] for d in found if d["kind"] == "NetworkPolicy"]
+    [work] = [d["spec"] for d in found if d["kind"] in {"DaemonSet", "Deployment"}]
+    assert policy["podSelector"] == work["selector"]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    probed = {
+        container[probe]["httpGet"]["port"]
+        for _, container in containers(name)
+        for probe in ("livenessProbe", "readinessProbe")
+    }
+    [ingress] = policy["ingress"]
+    assert {port["port"] for port in ingress["ports"]} == probed
+    assert {port["port"] for rule in policy["egress"] for port in rule["ports"]} == {443, 6443, 53}
+
+
+def test_images_of_others_have_their_digest():
+    foreign = {
+        container["image"]
+        for name in PARTS
+        for _, container in containers(name)
+        if not container["image"].startswith("numalign:")
+    }
+    base = re.findall(r"(?m)^ARG PYTHON=(.+)$", DOCKERFILE.read_text())
+    assert len(foreign) == len(base) == 1
+    for image in (*foreign, *base):
+        assert re.fullmatch(r"[a-z0-9./-]+:[-.a-z0-9]+@sha256:[0-9a-f]{64}", image), image
+
+
+def test_the_image_holds_only_what_the_lock_file_has_hashes_for():
+    assert RUNTIME.read_text() == runtime_lock(), "run python -m tests.packaging.runtime_lock"
+    installs = re.findall(r"pip install ([^\\\n&]+)", DOCKERFILE.read_text())
+    for arguments in installs:
+        assert "--require-hashes -r " in arguments or "--no-index" in arguments, arguments
+    froms = re.findall(r"(?m)^FROM (\S+)", DOCKERFILE.read_text())
+    assert set(froms) == {"${PYTHON}"}
+    whole = set(re.findall(r"sha256:[0-9a-f]{64}", WHOLE.read_text()))
+    assert set(re.findall(r"sha256:[0-9a-f]{64}", RUNTIME.read_text())) < whole
+    names = set(re.findall(r"(?m)^([a-z0-9-]+)==", RUNTIME.read_text()))
+    asked = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert {re.match(r"[a-z0-9-]+", one)[0] for one in asked} <= names
+    assert not names & {"pytest", "mypy", "ruff", "hypothesis", "hatchling"}
+
+
 @pytest.mark.e2e
 @pytest.mark.parametrize("name", PARTS)
 def test_the_manifests_are_what_the_chart_makes(name):
@@ -90,7 +165,8 @@ def test_every_option_of_the_chart_can_be_chosen():
             "--set=exporter.takeOver=true,exporter.exclude={a,b},exporter.ownHostOnly=false",
             "--set=redeploy.dryRun=true,redeploy.recreateBare=true,redeploy.extraArgs={--keep=3}",
             "--set=scheduler.mode=standalone,scheduler.extraArgs={--strict}",
-            "--set=imagePullSecrets[0].name=pull,image.tag=9",
+            f"--set=imagePullSecrets[0].name=pull,image.tag=9,image.digest={DIGEST}",
+            "--set=networkPolicy.enabled=false,exporter.stateFiles=null",
         )
     except MissingError as missing:
         pytest.skip(str(missing))
@@ -99,6 +175,8 @@ def test_every_option_of_the_chart_can_be_chosen():
     daemons = next(d for d in found if d["kind"] == "DaemonSet")["spec"]["template"]["spec"]
     assert {"--take-over", "--exclude=a", "--exclude=b"} <= set(daemons["containers"][0]["args"])
     assert daemons["imagePullSecrets"] == [{"name": "pull"}]
-    assert daemons["containers"][0]["image"] == "numalign:9"
+    assert daemons["containers"][0]["image"] == f"numalign:9@{DIGEST}"
+    assert not [d for d in found if d["kind"] == "NetworkPolicy"]
+    assert not [v for v in daemons["volumes"] if v["name"].endswith("-state")]
     roles = {d["metadata"]["name"]: d["rules"] for d in found if d["kind"] == "ClusterRole"}
     assert roles["numalign-redeploy"][0]["verbs"] == ["get", "list", "watch"]

@@ -24,25 +24,51 @@ this page for programs; `/` is a page for people.
 
 ## Who may do what
 
-| way | look | environment values, logs, changes |
+| way | look | environment values, annotations, logs, changes |
 | --- | --- | --- |
 | unix socket (mode 0600: its owner and root) | yes | yes |
 | TCP with the token from `api-token` in the state directory | yes | yes |
-| TCP without it | yes | no |
+| loopback TCP without it | yes | no |
+| TCP from other hosts with the token from `read-token` | yes | no |
+| TCP from other hosts without a token | no | no |
 
-TCP listens on loopback only, unless the agent is told otherwise, and answers only to the names of
-loopback there, so that a web page of another site cannot read it. Nothing is encrypted: put a proxy
-with TLS in front before you let other hosts in.
+Annotations hold copies of the whole manifest (`last-applied-configuration` and its like), so that
+only those of `numalign.io/` are shown to everybody. On TCP the agent answers only to the names of
+loopback and to the address that it listens on, so that a web page of another site cannot read it.
+
+Other hosts are let in with TLS only, and `--allowed-host` adds the names that they use:
+
+    numalign agent --listen 0.0.0.0:8443 --tls-cert agent.crt --tls-key agent.key \\
+      --allowed-host numa-1.example.com
+
+```yaml
+scrape_configs: # of Prometheus
+  - job_name: numalign
+    scheme: https
+    authorization: {credentials_file: /etc/prometheus/numalign-read-token}
+    tls_config: {ca_file: /etc/prometheus/numalign-ca.crt}
+    static_configs: [{targets: ["numa-1.example.com:8443"]}]
+```
+
+The commands of `numalign` send the token of this host to its unix socket and to loopback only;
+for `--server https://elsewhere` give it in `NUMALIGN_TOKEN`, and the authority of a certificate of
+your own in `SSL_CERT_FILE`.
+
+No state directory, token or socket is used that another user could have made or could replace:
+every component of the path belongs to the agent's user or to root, and only they may write there
+(a sticky directory such as /tmp may stand above one of ours).
 
 ## Limits
 
 | what | limit | beyond it |
 | --- | --- | --- |
 | body of a request | 1 MiB, within 10 s | 413, 408 |
-| head of a request | 16 KiB, within 10 s | 400, or the connection ends |
+| head of a request | 16 KiB, within 10 s | 431 or 400, or the connection ends |
 | changes | 200 a second, 400 at once | 429 with `Retry-After` |
-| streams (`/events`, logs) | 32 | 503 with `Retry-After` |
-| connections | 128 for each socket | 503 |
+| streams (`/events`, logs) | 32 for each socket | 503 with `Retry-After` |
+| long answers (lists, metrics) | 16 at once for each socket | they wait, at most 10 s; then 503 |
+| connections | 128 for each socket, 32 from one other host | an idle one is closed; else 503 |
+| descriptors | 32 (or a quarter) are kept back | connections are refused; `/readyz` tells |
 | a client that reads nothing | 30 s | the connection ends |
 
 ## Routes

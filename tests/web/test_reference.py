@@ -5,10 +5,12 @@ import re
 from tests.web.in_memory_agent import InMemoryAgent
 from tests.web.reference import HEAD, PAGE, page
 
+from numalign.adapters.local.descriptors import SPARE_MAX
 from numalign.web.api import Api, Limits
 from numalign.web.application import application
 from numalign.web.openapi import document
 from numalign.web.requests import Access
+from numalign.web.serving.budgets import WAIT_SECONDS_MAX
 
 
 def test_the_page_is_what_the_document_gives():
@@ -33,8 +35,10 @@ def test_the_limits_on_the_page_are_the_real_ones():
         f"{limits.body_bytes_max >> 20} MiB, within {limits.body_seconds_max:g} s",
         f"{limits.header_bytes_max >> 10} KiB, within {limits.header_seconds_max:g} s",
         f"{limits.changes_per_second:g} a second, {limits.changes_burst:g} at once",
-        f"| streams (`/events`, logs) | {limits.streams_max} |",
-        f"| connections | {limits.connections_max} for each socket |",
+        f"| streams (`/events`, logs) | {limits.streams_max} for each socket |",
+        f"| {limits.costly_max} at once for each socket | they wait, at most {WAIT_SECONDS_MAX:g}",
+        f"| connections | {limits.connections_max} for each socket, {limits.per_peer_max} from one",
+        f"| descriptors | {SPARE_MAX} (or a quarter)",
         f"| a client that reads nothing | {limits.write_seconds_max:g} s |",
     ]:
         assert text in HEAD

@@ -86,6 +86,7 @@ def _way(
     return found
 
 
+_BUSY: Final = _errors(e503="too many long answers are being sent; see Retry-After")
 _DELETED: Final = {
     "200": _answer("gone; the pod as it was", _ref("Pod")),
     "202": _answer("its containers are being ended", _ref("Pod")),
@@ -115,8 +116,9 @@ PATHS: Final[dict[str, dict[str, Schema]]] = {
     },
     "/pods": {
         "get": _way(
-            "All pods. Over TCP without the token, values of environment variables are left out.",
-            {"200": _answer("a v1.PodList", _ref("PodList"))},
+            "All pods. Over TCP without the token, values of environment variables and annotations "
+            "of others are left out.",
+            {"200": _answer("a v1.PodList", _ref("PodList")), **_BUSY},
             _NAME,
             _NAMESPACE,
         ),
@@ -226,7 +228,7 @@ PATHS: Final[dict[str, dict[str, Schema]]] = {
     "/node": {
         "get": _way(
             "The host: machine, who sits where, and what would still fit.",
-            {"200": _answer("the host", _ref("Node"))},
+            {"200": _answer("the host", _ref("Node")), **_BUSY},
         )
     },
     "/capture": {
@@ -234,13 +236,17 @@ PATHS: Final[dict[str, dict[str, Schema]]] = {
             "The host as a bundle: machine, configuration, state files, devices and the resources "
             "of pods, for 'numalign admit --on' and the like. No environment, commands or names "
             "beyond those of pods and containers.",
-            {"200": _answer("a gzipped tar archive", kind="application/gzip")},
+            {"200": _answer("a gzipped tar archive", kind="application/gzip"), **_BUSY},
         )
     },
     "/decisions": {
         "get": _way(
             "The last decisions with their traces, newest first.",
-            {"200": _answer("decisions", _ref("Decisions")), **_errors(e400="a bad limit")},
+            {
+                "200": _answer("decisions", _ref("Decisions")),
+                **_errors(e400="a bad limit"),
+                **_BUSY,
+            },
             _parameter("uid", "query", "only those about this pod"),
             _parameter("limit", "query", "at most so many", _INTEGER),
             _parameter("trace", "query", "false leaves the traces out, which are long", _BOOLEAN),
@@ -259,7 +265,7 @@ PATHS: Final[dict[str, dict[str, Schema]]] = {
     "/metrics": {
         "get": _way(
             "Metrics in Prometheus' text format, with the kubelet's names.",
-            {"200": _answer("metrics", kind="text/plain")},
+            {"200": _answer("metrics", kind="text/plain"), **_BUSY},
         )
     },
     "/healthz": {

@@ -3,9 +3,11 @@
 import contextlib
 import resource
 import stat
+from pathlib import Path
 
 import pytest
 
+from numalign.adapters.local.files import read_bounded, replace_file
 from numalign.adapters.local.state_files import FILE_BYTES_MAX, StateDirectory
 from numalign.core.errors import PeerError
 
@@ -89,3 +91,16 @@ def test_a_directory_that_cannot_be_made_is_told(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(PeerError, match="cannot make the state directory"):
         StateDirectory(tmp_path / "file" / "state").prepare()
+
+
+def test_a_file_that_was_replaced_after_it_was_mounted_is_not_taken_for_the_new_one(tmp_path):
+    # A bind mount of a file keeps the old one, as does a path through an open descriptor.
+    path = tmp_path / "cpu_manager_state"
+    path.write_bytes(b"old")
+    with path.open("rb") as opened:
+        mounted = Path(f"/proc/self/fd/{opened.fileno()}")
+        assert read_bounded(mounted, 10) == b"old"
+        replace_file(path, b"new")
+        with pytest.raises(OSError, match="replaced after it was mounted"):
+            read_bounded(mounted, 10)
+    assert read_bounded(path, 10) == b"new"

@@ -1,8 +1,11 @@
 """The driver lives on when the runtime refuses."""
 
 import asyncio
+import errno
 import json
+import os
 
+import pytest
 from tests.core.hosts import machine, settings
 
 from numalign.adapters.local.state_files import StateDirectory
@@ -88,6 +91,44 @@ def test_a_save_that_fails_half_way_is_made_good_by_the_next_one(tmp_path):
     asyncio.run(work())
     for name in ("cpu_manager_state", "memory_manager_state"):
         assert json.loads(files.read(name))["entries"].keys() == {"a", "c"}
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO])
+def test_a_system_that_is_out_of_something_fails_one_start_and_ends_nothing(tmp_path, number):
+    class Short(DecideOnly):
+        is_short = True
+
+        def pin_helpers(self, cpus):
+            self._check()
+
+        async def start(self, request):
+            self._check()
+            return await super().start(request)
+
+        def _check(self):
+            if self.is_short:
+                raise OSError(number, os.strerror(number))
+
+    runtime = Short(tmp_path)
+    files = StateDirectory(tmp_path / "state")
+    files.prepare()
+
+    async def work():
+        agent = begun(files, runtime, memory=False)
+        loop = asyncio.create_task(agent.run())
+        assert (await agent.submit(pod("a", cpu="2"))).accepted
+        for _ in range(20):
+            await asyncio.sleep(0)
+        [status] = agent.state.pods["a"].containers.values()
+        assert os.strerror(number) in status.message
+        assert [os.strerror(number) in problem for problem in agent.health()] == [True]
+        runtime.is_short = False
+        assert (await agent.submit(pod("b", cpu="2"))).accepted
+        assert agent.health() == []
+        assert not loop.done()
+        loop.cancel()
+
+    asyncio.run(work())
 
 
 def test_effects_are_carried_out_in_the_order_that_step_gives(tmp_path):

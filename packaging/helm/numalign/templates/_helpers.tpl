@@ -10,7 +10,8 @@ app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
 {{- define "numalign.image" -}}
-image: {{ printf "%s:%s" .Values.image.repository (toString (.Values.image.tag | default .Chart.AppVersion)) }}
+{{- $tag := toString (.Values.image.tag | default .Chart.AppVersion) -}}
+image: {{ printf "%s:%s" .Values.image.repository $tag }}{{ with .Values.image.digest }}@{{ . }}{{ end }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 {{- end }}
 
@@ -114,5 +115,63 @@ spec:
   endpoints:
     - port: metrics
       interval: {{ .root.Values.serviceMonitor.interval }}
+{{- end }}
+{{- end }}
+
+{{- define "numalign.policy" -}}
+{{- if .root.Values.networkPolicy.enabled }}
+---
+# In come probes and Prometheus, out go questions to the API server and to DNS. What talks on
+# loopback (the verbs of the extender) never leaves the pod.
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  name: {{ .name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "numalign.labels" . | nindent 4 }}
+spec:
+  podSelector:
+    matchLabels:
+      {{- include "numalign.selector" . | nindent 6 }}
+  policyTypes: [Ingress, Egress]
+  ingress:
+    - ports:
+        - port: {{ .port }}
+        {{- range .more }}
+        - port: {{ . }}
+        {{- end }}
+      {{- with .root.Values.networkPolicy.metricsFrom }}
+      from:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+  egress:
+    - ports:
+        {{- range .root.Values.networkPolicy.apiServerPorts }}
+        - port: {{ . }}
+        {{- end }}
+      {{- with .root.Values.networkPolicy.apiServer }}
+      to:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+    - ports:
+        - {port: 53, protocol: UDP}
+        - {port: 53, protocol: TCP}
+{{- end }}
+{{- end }}
+
+{{- /* What the exporter sees of its host. The files are mounted one by one: beside them in the
+kubelet's directory lie the secrets of all pods of the host. */}}
+{{- define "numalign.exporterMounts" -}}
+{{- $kubelet := .Values.exporter.kubeletDirectory -}}
+sys-devices: {host: /sys/devices, inside: /host/sys/devices, type: Directory}
+sys-bus: {host: /sys/bus, inside: /host/sys/bus, type: Directory}
+sys-mm: {host: /sys/kernel/mm, inside: /host/sys/kernel/mm, type: Directory}
+meminfo: {host: /proc/meminfo, inside: /host/proc/meminfo, type: File}
+pod-resources: {host: {{ $kubelet }}/pod-resources, inside: /host-kubelet/pod-resources, type: Directory}
+device-plugins: {host: {{ $kubelet }}/device-plugins, inside: /host-kubelet/device-plugins, type: Directory}
+kubelet-config: {host: {{ $kubelet }}/{{ .Values.exporter.kubeletConfig }}, inside: /host-kubelet/{{ .Values.exporter.kubeletConfig }}, type: File}
+{{- range .Values.exporter.stateFiles }}
+{{ . | replace "_" "-" }}: {host: {{ $kubelet }}/{{ . }}, inside: /host-kubelet/{{ . }}, type: File}
 {{- end }}
 {{- end }}

@@ -303,7 +303,7 @@ class Agent:
         except PostponedError as error:
             self.tell(events.ContainerPostponed(*where, error.reason, str(error), self._now()))
             return
-        except PeerError as error:
+        except (PeerError, OSError) as error:
             self.tell(events.ContainerExited(*where, CANNOT_START_CODE, self._now(), str(error)))
             return
         self.tell(events.ContainerStarted(*where, started.pid, self._now(), started.id))

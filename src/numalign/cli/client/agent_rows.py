@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from numalign.cli.client.choose.targets import owner_text
 from numalign.cli.client.formats.tables import Column, Record
-from numalign.core.values.sets import format_list, mask_of, parse_list
+from numalign.core.values.sets import bits, format_list, mask_of, parse_list
 from numalign.core.values.sizes import human
 
 ALIGNED: Final = {None: "-", True: "yes", False: "no"}
@@ -178,18 +178,35 @@ def _devices_text(devices: Mapping[str, Sequence[str]]) -> str:
 
 
 def cpu_records(node: Record) -> list[dict[str, Any]]:
-    """Per NUMA node the reserved CPUs, each container's own, and the shared pool."""
+    """Per NUMA node the reserved CPUs, those of containers, and the shared pool; each CPU once."""
     found = []
     for numa in node["nodes"]:
         reserved = parse_list(numa["cpus"]["reserved"])
         pool = parse_list(numa["cpus"]["shared"]) & ~reserved
         # Unless the reservation is strict, the pool's containers may run on reserved CPUs, too.
         found += _pool_record(numa, "reserved", reserved)
-        for occupant in numa["occupants"]:
-            if occupant["exclusive"]:
-                found.append(_cpu_record(numa, "exclusive", occupant["cpus"], [_who(occupant)]))
+        found += _exclusive_records(numa)
         found += _pool_record(numa, "shared", pool)
     return found
+
+
+def _exclusive_records(numa: Record) -> list[dict[str, Any]]:
+    """One record for all CPUs that the same containers have.
+
+    A CPU can have several: what an init container had goes to those after it, and the containers
+    of a pod with resources of its own share what they did not ask for.
+    """
+    owners: dict[int, list[str]] = {cpu: [] for cpu in bits(parse_list(numa["cpus"]["exclusive"]))}
+    for occupant in numa["occupants"]:
+        if occupant["exclusive"]:
+            for cpu in bits(parse_list(occupant["cpus"])):
+                owners.setdefault(cpu, []).append(_who(occupant))
+    groups: dict[tuple[str, ...], int] = {}
+    for cpu, who in sorted(owners.items()):
+        groups[tuple(who)] = groups.get(tuple(who), 0) | 1 << cpu
+    return [
+        _cpu_record(numa, "exclusive", format_list(cpus), list(who)) for who, cpus in groups.items()
+    ]
 
 
 def _pool_record(numa: Record, use: str, cpus: int) -> list[dict[str, Any]]:

@@ -47,6 +47,7 @@ def top(
     """Watch NUMA nodes and pods in the terminal.
 
     For each NUMA node: its CPUs by use, its memory, and the largest container that still fits.
+    Nodes that are memory only and unused share a row.
     Ctrl-C ends it. Into a pipe it is shown once.
     """
     from rich.console import Console
@@ -64,22 +65,24 @@ def top(
         if is_live:
             _live(console, agent, interval)
         else:
-            console.print(_view(agent))
+            console.print(_view(agent, console.width))
 
 
 def _live(console: Console, agent: AgentClient, interval: float) -> None:
     from rich.live import Live
 
-    with Live(_view(agent), console=console, screen=True, auto_refresh=False) as live:
+    with Live(
+        _view(agent, console.width), console=console, screen=True, auto_refresh=False
+    ) as live:
         while True:
             time.sleep(interval)
-            live.update(_view(agent), refresh=True)
+            live.update(_view(agent, console.width), refresh=True)
 
 
-def _view(agent: AgentClient) -> RenderableType:
+def _view(agent: AgentClient, width: int) -> RenderableType:
     from numalign.cli.client.top_view import view
 
     node = agent.get("/node")
     pods = agent.get("/pods")["items"]
     decisions = agent.get("/decisions", limit=5)["items"]
-    return view(node, pods, decisions, time.time())
+    return view(node, pods, decisions, time.time(), width)
