@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from numalign.adapters.local.files import read_bounded, replace_file
+from numalign.adapters.local.files import read_bounded, read_current, replace_file
 from numalign.adapters.local.state_files import FILE_BYTES_MAX, StateDirectory
 from numalign.core.errors import PeerError
 
@@ -99,8 +99,10 @@ def test_a_file_that_was_replaced_after_it_was_mounted_is_not_taken_for_the_new_
     path.write_bytes(b"old")
     with path.open("rb") as opened:
         mounted = Path(f"/proc/self/fd/{opened.fileno()}")
-        assert read_bounded(mounted, 10) == b"old"
+        assert read_current(mounted, 10) == b"old"
         replace_file(path, b"new")
         with pytest.raises(OSError, match="replaced after it was mounted"):
-            read_bounded(mounted, 10)
-    assert read_bounded(path, 10) == b"new"
+            read_current(mounted, 10)
+        # What a shell gives as standard input may have no name either, and is no mistake.
+        assert read_bounded(mounted, 10) == b"old"
+    assert read_current(path, 10) == b"new"

@@ -21,15 +21,22 @@ def read_bounded(path: Path, bytes_max: int) -> bytes:
 def read_with_stat(path: Path, bytes_max: int) -> tuple[bytes, os.stat_result]:
     """The same with whose file it is, of the very file that was read."""
     with path.open("rb") as stream:
-        found = os.fstat(stream.fileno())
-        if found.st_nlink == 0:
-            # A file mounted into a container stays the old one when another is renamed over it.
-            error = "it was replaced after it was mounted here; start the container again"
-            raise OSError(errno.ESTALE, error, str(path))
-        data = stream.read(bytes_max + 1)
+        data, found = stream.read(bytes_max + 1), os.fstat(stream.fileno())
     if len(data) > bytes_max:
         raise OSError(errno.EFBIG, f"found more than {bytes_max} bytes", str(path))
     return data, found
+
+
+def read_current(path: Path, bytes_max: int) -> bytes:
+    """The same of a file that others replace by renaming; OSError if this is not the last one.
+
+    A file mounted into a container stays the old one when another is renamed over it.
+    """
+    data, found = read_with_stat(path, bytes_max)
+    if found.st_nlink == 0 and os.path.samestat(found, path.stat()):
+        error = "it was replaced after it was mounted here; start the container again"
+        raise OSError(errno.ESTALE, error, str(path))
+    return data
 
 
 def read_small(path: Path, bytes_max: int) -> bytes | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from numalign.adapters.local.files import flush_directory, read_bounded, reason_of, replace_file
+from numalign.adapters.local.files import flush_directory, read_current, reason_of, replace_file
 from numalign.core.errors import PeerError
 
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -38,7 +38,7 @@ class StateDirectory:
         """The content of a file, None if there is none."""
         path = self.root / name
         try:
-            data = read_bounded(path, FILE_BYTES_MAX)
+            data = read_current(path, FILE_BYTES_MAX)
         except FileNotFoundError:
             return None
         except OSError as error:

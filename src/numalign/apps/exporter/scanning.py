@@ -10,7 +10,7 @@ from typing import Final
 import structlog
 
 from numalign.adapters.grpc import podresources_client
-from numalign.adapters.local.files import read_bounded
+from numalign.adapters.local.files import read_current
 from numalign.adapters.local.state_files import StateDirectory
 from numalign.adapters.sources import discovery
 from numalign.core.cluster.publish.export import HostReport
@@ -112,7 +112,7 @@ def read_config(path: Path, version: Version) -> kubelet_config.KubeletConfig:
     So are feature gates of older ones: it runs with them, so they are right for its version.
     """
     try:
-        data = read_bounded(path, CONFIG_BYTES_MAX)
+        data = read_current(path, CONFIG_BYTES_MAX)
     except OSError as error:
         raise ConfigError(
             f"{path}: cannot be read: {error.strerror}. Give the file that the kubelet is started "
