@@ -1,0 +1,1 @@
+"""The NRI plugin: the kubelet's placement under a kubelet that places nothing."""

@@ -1,0 +1,1 @@
+"""Messages of NRI and ttrpc, made by ``make proto`` from the files beside it."""
