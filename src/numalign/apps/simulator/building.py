@@ -1,0 +1,327 @@
+"""A scenario made into hosts and work, ready to run."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from numalign.adapters.local.packed import read_file, unpacked
+from numalign.adapters.sources.discovery import discover
+from numalign.adapters.sources.fleet_captures import read_fleet
+from numalign.apps.cluster_view.fleet import fleet_hosts
+from numalign.apps.simulator import presets
+from numalign.core.cluster.publish.placement import PublishedPlacement
+from numalign.core.cluster.scheduling.rebuild import Frame, frame_of
+from numalign.core.errors import ConfigError, NumalignError
+from numalign.core.fleet.measures import Mix, ReferencePod
+from numalign.core.fleet.rooms import Rooms
+from numalign.core.fleet.simulation.model import Controllers, Job, Recreate, SimHost
+from numalign.core.fleet.simulation.schedulers import record_of
+from numalign.core.kubelet.devices.devices import Device
+from numalign.core.kubelet.host import HostState
+from numalign.core.machine.kubelet_view import machine_info
+from numalign.core.machine.machine import Machine
+from numalign.core.pod import Pod
+from numalign.core.settings import Version
+from numalign.wire.fleet.scenario.form import HostsForm, VariantForm, WorkForm
+from numalign.wire.fleet.scenario.reading import Scenario, shape_pod
+from numalign.wire.fleet.traces import dlrm, openb, recorded
+from numalign.wire.fleet.traces.work import ListedPod
+from numalign.wire.kubelet import config as kubelet_config
+from numalign.wire.kubelet.config import KubeletConfig
+from numalign.wire.kubelet.host_settings import default_config, host_settings
+from numalign.wire.kubernetes import nrt
+from numalign.wire.kubernetes.scheduling import host_from_json, pod_from_json
+
+MIX_SIZE_MAX: Final = 12  # classes of an automatic mix: each costs a question per placement
+MIX_COVERS: Final = 0.95
+SHAPES_MAX: Final = 3
+AS_IS: Final = "as-is"
+
+
+@dataclass(frozen=True, slots=True)
+class HostPlan:
+    """Equal hosts: what they are made of."""
+
+    names: tuple[str, ...]
+    group: str
+    machine: Machine | None  # None: from a capture, which has less than a whole machine
+    config: KubeletConfig | None
+    frame: Frame
+    states: Mapping[str, HostState] = field(default_factory=dict)  # of hosts that are not empty
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One variant of a scenario, without what the seed and the scheduler decide."""
+
+    variant: str
+    hosts: tuple[HostPlan, ...]
+    controllers: Controllers
+    schedulers: tuple[str, ...]
+
+
+def plans(scenario: Scenario) -> list[Plan]:
+    """The scenario as it is, and each of its variants."""
+    form = scenario.form
+    base = Path(scenario.source).parent
+    variants = [VariantForm(name=AS_IS), *form.variants]
+    found = []
+    for variant in variants:
+        hosts = tuple(
+            plan for group in form.hosts for plan in _host_plans(scenario, group, variant, base)
+        )
+        chosen = variant.controllers or form.controllers
+        controllers = Controllers(
+            Recreate(chosen.recreate), chosen.redeploy, max(1, chosen.attempts_max)
+        )
+        schedulers = tuple(variant.schedulers or form.schedulers)
+        found.append(Plan(variant.name, hosts, controllers, schedulers))
+    return found
+
+
+def _host_plans(
+    scenario: Scenario, group: HostsForm, variant: VariantForm, base: Path
+) -> Iterable[HostPlan]:
+    version = Version(variant.version or group.version)
+    fields = {**group.kubelet, **variant.kubelet}
+    where = f"{scenario.source}: group {group.group}"
+    if group.openb is not None:
+        yield from _openb_plans(where, group, fields, version, base)
+        return
+    if group.capture is not None:
+        yield from _captured_plans(group, variant, base / group.capture)
+        return
+    source = group.machine or ""
+    beside = base / source
+    machine = discover(str(beside) if beside.is_file() else source)
+    names = tuple(f"{group.group}-{i:04}" for i in range(group.count))
+    yield _host_plan(where, names, group, machine, fields, version, group.devices)
+
+
+def _captured_plans(group: HostsForm, variant: VariantForm, path: Path) -> Iterable[HostPlan]:
+    """The hosts of a capture with what runs there, which stays for the whole run."""
+    if variant.kubelet or variant.version or group.kubelet:
+        raise ConfigError(
+            f"{path}: hosts of a capture keep their configuration; leave out kubelet and version"
+        )
+    found = read_fleet(path)
+    topologies = [nrt.read(bytes(one)).topology for one in found.topologies]
+    pods: dict[str, list[Pod]] = {}
+    for one in found.pods:
+        pod = pod_from_json(bytes(one))
+        if pod.host and not pod.is_over:
+            pods.setdefault(pod.host, []).append(pod.pod)
+    facts = [host_from_json(bytes(one)) for one in found.hosts]
+    hosts, silent = fleet_hosts(facts, {t.name: t for t in topologies}, pods)
+    if silent or not hosts:
+        raise ConfigError(
+            f"{path}: {len(silent)} hosts publish no placement, so nothing can be simulated on them"
+        )
+    for host in hosts:
+        names = (host.name,)
+        yield HostPlan(
+            names, host.pool or group.group, None, None, host.frame, {host.name: host.state}
+        )
+
+
+def _openb_plans(
+    where: str, group: HostsForm, fields: Mapping[str, object], version: Version, base: Path
+) -> Iterable[HostPlan]:
+    """Two NUMA nodes for each host of the list, with GPUs on both; which is our assumption."""
+    path = base / str(group.openb)
+    shapes: dict[tuple[int, int, int], list[str]] = {}
+    for host in openb.host_shapes(str(path), _text(path)):
+        key = (host.cpu_milli // 1000, host.memory_mib, host.gpus)
+        shapes.setdefault(key, []).append(host.name)
+    for (cpus, memory, gpus), names in sorted(shapes.items()):
+        cores = max(2, cpus // 4 * 2) // 2
+        machine = discover(f"2s:1n:{cores}c:2t,mem={memory // 2}Mi")
+        devices = {openb.GPU: gpus} if gpus else {}
+        yield _host_plan(
+            where, tuple(names), group, machine, fields, version, devices, is_per_host=True
+        )
+
+
+def _host_plan(
+    where: str,
+    names: tuple[str, ...],
+    group: HostsForm,
+    machine: Machine,
+    fields: Mapping[str, object],
+    version: Version,
+    devices: Mapping[str, int],
+    *,
+    is_per_host: bool = False,
+) -> HostPlan:
+    try:
+        config = _config(fields, machine, version)
+        settings = host_settings(config, machine, version=version)
+        placement = PublishedPlacement(
+            machine_info(machine),
+            settings,
+            _devices(machine, devices, is_per_host=is_per_host),
+            (),
+            0,
+            group.pods_max,
+        )
+        frame = frame_of(placement)
+    except NumalignError as error:
+        raise ConfigError(f"{where}: {error}") from error
+    return HostPlan(names, group.group, machine, config, frame)
+
+
+def _config(fields: Mapping[str, object], machine: Machine, version: Version) -> KubeletConfig:
+    """What suits the machine, with the fields that the scenario gives."""
+    suits = kubelet_config.document_of(default_config(machine))
+    document = {**suits, "topologyManagerPolicy": "single-numa-node", **fields}
+    return kubelet_config.load(msgspec.json.encode(document), version=version)
+
+
+def _devices(
+    machine: Machine, counts: Mapping[str, int], *, is_per_host: bool
+) -> dict[str, tuple[Device, ...]]:
+    nodes = [node.id for node in machine.nodes if node.cpus]
+    found: dict[str, tuple[Device, ...]] = {}
+    for resource, count in counts.items():
+        short = resource.rpartition("/")[2]
+        total = count if is_per_host else count * len(nodes)
+        found[resource] = tuple(
+            Device(f"{short}-{i:03}", (nodes[i * len(nodes) // total],)) for i in range(total)
+        )
+    return found
+
+
+def sim_hosts(plan: Plan, order: Callable[[list[SimHost]], None]) -> list[SimHost]:
+    """All hosts with nothing on them, in the order that decides between equals."""
+    found: list[SimHost] = []
+    kept: dict[int, Rooms] = {}
+    for group in plan.hosts:
+        rooms = kept.setdefault(id(group.frame), Rooms(group.frame))
+        empty = rooms.room(group.frame.empty)
+        for name in group.names:
+            state = group.states.get(name, group.frame.empty)
+            room = rooms.room(state) if name in group.states else empty
+            host = SimHost(0, name, group.group, rooms, state, room, None)  # type: ignore[arg-type] # published below
+            host.record = record_of(name, host)
+            found.append(host)
+    order(found)
+    for index, host in enumerate(found):
+        host.index = index
+    return found
+
+
+# Work.
+
+
+def jobs_of(scenario: Scenario, fleet_cpus: int, seed: int) -> list[Job]:
+    """All work of a scenario by arrival; the same for the same seed."""
+    base = Path(scenario.source).parent
+    found: list[ListedPod] = []
+    for number, work in enumerate(scenario.form.work):
+        listed = _listed(work, base, fleet_cpus, seed)
+        if len(scenario.form.work) > 1:
+            listed = [replace(pod, name=f"w{number}-{pod.name}") for pod in listed]
+        found += listed
+    found.sort(key=lambda pod: pod.at)
+    return [
+        Job(pod.name, pod.pod, pod.at, pod.seconds, pod.owner or pod.name, pod.per_host_max)
+        for pod in found
+    ]
+
+
+def _listed(work: WorkForm, base: Path, fleet_cpus: int, seed: int) -> list[ListedPod]:
+    if work.preset is not None:
+        return presets.generated(
+            work.preset,
+            pods=work.pods or presets.PODS_DEFAULT,
+            hours=work.hours,
+            load=work.load,
+            fleet_cpus=fleet_cpus,
+            seed=seed,
+        )
+    found = _from_list(work, base)
+    if work.arrivals == "shuffled":
+        rng = random.Random(f"arrivals {seed}")  # noqa: S311 - a simulation, no secret
+        rng.shuffle(found)
+        found = [replace(pod, at=float(i), seconds=None) for i, pod in enumerate(found)]
+    return found[: work.pods]
+
+
+def _from_list(work: WorkForm, base: Path) -> list[ListedPod]:
+    readers: dict[str, tuple[str | None, Callable[[str, str], list[ListedPod]]]] = {
+        "openb": (work.openb, openb.numa_pods),
+        "dlrm": (work.dlrm, dlrm.pods),
+        "recorded": (work.recorded, recorded.pods),
+    }
+    for place, read in readers.values():
+        if place is not None:
+            path = base / place
+            return read(str(path), _text(path))
+    raise AssertionError("a source of work names one list")
+
+
+def _text(path: Path) -> str:
+    data = unpacked(read_file(path, str(path)), str(path))
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: found bytes that are no UTF-8, expected a CSV text") from error
+
+
+# The reference mix.
+
+
+def mix_of(scenario: Scenario, jobs: Sequence[Job]) -> Mix:
+    """The mix of the scenario; without one the most frequent classes of the work."""
+    if scenario.form.mix:
+        return [
+            ReferencePod(name, shape_pod(name, shape), shape.weight)
+            for name, shape in scenario.form.mix.items()
+        ]
+    counts = Counter(id(job.pod) for job in jobs)
+    pods = {id(job.pod): job.pod for job in jobs}
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], shape_text(pods[item[0]])))
+    found: list[ReferencePod] = []
+    covered = 0
+    for key, count in ordered[:MIX_SIZE_MAX]:
+        if covered >= MIX_COVERS * len(jobs):
+            break
+        found.append(ReferencePod(shape_text(pods[key]), pods[key], count))
+        covered += count
+    return found
+
+
+def shapes_of(scenario: Scenario, mix: Mix) -> Mix:
+    """The shapes whose capacity is followed; without any the largest of the mix."""
+    if scenario.form.shapes:
+        return [
+            ReferencePod(name, shape_pod(name, shape), shape.weight)
+            for name, shape in scenario.form.shapes.items()
+        ]
+    by_size = sorted(mix, key=lambda one: (-_cpus(one), one.name))
+    return by_size[:SHAPES_MAX]
+
+
+def _cpus(one: ReferencePod) -> int:
+    return sum(c.limits["cpu"].value() for c in one.pod.containers if "cpu" in c.limits)
+
+
+def shape_text(pod: Pod) -> str:
+    """A shape in a few characters, such as 16 CPUs + 32Gi + 2 sriov_vf."""
+    [container] = pod.containers
+    parts = []
+    for name, amount in container.limits.items():
+        if name == "cpu":
+            parts.append(f"{amount} CPUs")
+        elif name == "memory":
+            parts.append(str(amount))
+        else:
+            parts.append(f"{amount} {name.rpartition('/')[2]}")
+    return " + ".join(parts)

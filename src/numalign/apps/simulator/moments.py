@@ -1,0 +1,110 @@
+"""One host of a simulation at one moment, as a bundle that all commands about a host open."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from numalign import __version__
+from numalign.apps.simulator.building import Plan, plans
+from numalign.apps.simulator.running import Task, prepared
+from numalign.core.errors import ConfigError
+from numalign.core.fleet.simulation.model import SimHost
+from numalign.core.fleet.simulation.run import Simulation
+from numalign.core.kubelet.admission.node_fit import PODS
+from numalign.core.pod import Pod
+from numalign.wire import bundle
+from numalign.wire.bundle import About, Bundle, DeviceRecord
+from numalign.wire.checkpoints import state_files
+from numalign.wire.fleet.scenario.reading import Scenario
+from numalign.wire.kubelet.config import document_of
+from numalign.wire.machine.machine_yaml import to_json
+from numalign.wire.pods.records import ContainerRecord, Metadata, PodRecord, PodSpec, Resources
+
+_TIME: Final = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(s|m|h|d)?")
+_UNITS: Final = {None: 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_EPOCH: Final = "1970-01-01T00:00:00Z"  # simulated time has no date
+
+
+def seconds_of(text: str | None) -> float:
+    """A time such as 5400, 90m or 36h; without one the end."""
+    if text is None:
+        return math.inf
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise ConfigError(f"--at: found {text!r}, expected seconds, or a time such as 90m or 36h")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def run_until(scenario: Scenario, until: float, plan: Plan | None = None) -> Simulation:
+    """The fleet as it is then, with the first scheduler and seed of the scenario."""
+    plan = plan or plans(scenario)[0]
+    run = prepared(scenario, Task(0, plan.schedulers[0], scenario.seeds[0]), plan)
+    last = max((work.job.at for work in run.works), default=0.0)
+    run.advance(min(until, last))
+    return run
+
+
+def host_bundle(scenario: Scenario, name: str, until: float) -> Bundle:
+    """One host of it."""
+    plan = plans(scenario)[0]
+    if not any(name in group.names for group in plan.hosts):
+        first = plan.hosts[0].names[0]
+        raise ConfigError(f"--host: found no host {name!r} in the scenario; one is {first}")
+    run = run_until(scenario, until, plan)
+    host = next(host for host in run.hosts if host.name == name)
+    group = next(group for group in plan.hosts if name in group.names)
+    if group.machine is None or group.config is None:
+        raise ConfigError(f"--host: {name} comes from a capture, which has no whole machine")
+    settings = host.frame.host.settings
+    about = About(
+        created_at=_EPOCH,
+        numalign=__version__,
+        host=name,
+        kubernetes=settings.version.value,
+        origin="simulation",
+        pods_complete=True,
+        pods_max=host.frame.totals[PODS],
+        devices={n: tuple(_devices(host, n)) for n in sorted(host.state.devices.resources)},
+        notes=(
+            f"a simulated host, {run.now:.0f} s after the start, scheduler "
+            f"{plan.schedulers[0]}, seed {scenario.seeds[0]}",
+        ),
+    )
+    files = state_files.encoded(host.state, settings)
+    records = tuple(pod_record(pod) for pod in host.state.pods.values())
+    return Bundle(
+        about,
+        {
+            bundle.MACHINE: to_json(group.machine).encode(),
+            bundle.CONFIG: bundle.document(document_of(group.config)),
+            bundle.PODS: bundle.pod_list(records),
+            **{f"state/{file}": data for file, data in files.items()},
+        },
+    )
+
+
+def _devices(host: SimHost, name: str) -> Iterable[DeviceRecord]:
+    resource = host.state.devices.resources[name]
+    for number, device in enumerate(resource.ids):
+        is_healthy = bool(resource.healthy >> number & 1)
+        yield DeviceRecord(device, resource.nodes_of[device], is_healthy)
+
+
+def pod_record(pod: Pod) -> PodRecord:
+    containers = [
+        ContainerRecord(
+            name=container.name,
+            resources=Resources(
+                requests={n: str(q) for n, q in container.requests.items()},
+                limits={n: str(q) for n, q in container.limits.items()},
+            ),
+        )
+        for container in pod.containers
+    ]
+    return PodRecord(
+        metadata=Metadata(name=pod.name, namespace=pod.namespace, uid=pod.uid),
+        spec=PodSpec(containers=containers),
+    )

@@ -1,0 +1,1 @@
+"""What came of a simulation, for people and for programs."""

@@ -1,0 +1,1 @@
+"""Hosts whose GPUs are shared by the thousandth, without NUMA: a published experiment."""

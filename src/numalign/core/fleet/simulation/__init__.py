@@ -1,0 +1,1 @@
+"""A fleet over time: work arrives, schedulers choose, kubelets decide, controllers try again."""

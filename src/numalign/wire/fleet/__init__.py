@@ -1,0 +1,1 @@
+"""Files about whole fleets: scenarios, published lists of work, shapes, captured clusters."""

@@ -1,0 +1,83 @@
+import random
+from dataclasses import replace
+
+import pytest
+from tests.core import hosts
+from tests.core.cluster.scheduling.kubelets import GPU, a_pod
+from tests.core.fleet.fleets import a_frame, grown, sizes
+
+from numalign.core.cluster.publish.placement import PublishedPlacement
+from numalign.core.cluster.scheduling.rebuild import frame_of
+from numalign.core.fleet import capacity
+from numalign.core.fleet.capacity import FleetHost, Where
+from numalign.core.kubelet.admission.verdict import verdict_on
+from numalign.core.kubelet.decisions import Admitted
+from numalign.core.kubelet.devices.devices import Device
+
+
+def counted_one_by_one(frame, state, pod):
+    count = 0
+    while True:
+        state, verdict = verdict_on(frame.host, state, frame.totals, replace(pod, uid=f"n{count}"))
+        if not isinstance(verdict, Admitted):
+            return count
+        count += 1
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_as_many_fit_as_the_host_takes_one_after_the_other(seed):
+    rng = random.Random(seed)
+    frame = a_frame(rng)
+    state = grown(rng, frame, rng.randrange(8))
+    pod = a_pod("shape", sizes(rng))
+    assert capacity.filled(frame, state, pod).count == counted_one_by_one(frame, state, pod)
+
+
+def a_host(policy="single-numa-node", gpus=(), cpus=8, pods_max=110):
+    """Two NUMA nodes of ``cpus`` CPUs and 16 GiB; CPU 0 is reserved."""
+    info = hosts.machine(2, cpus, 1, memory=16 * hosts.GI)
+    devices = {GPU: tuple(Device(f"g{i}", (node,)) for i, node in enumerate(gpus))} if gpus else {}
+    settings = hosts.settings(policy, memory=True)
+    return frame_of(PublishedPlacement(info, settings, devices, (), 0, pods_max))
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "count", "where", "resources"),
+    [
+        ((5, 1, 0), {}, 2, Where.NODE, ("cpu",)),
+        ((8, 1, 0), {"cpus": 16}, 3, Where.TOTAL, ("cpu",)),
+        ((2, 1, 1), {"gpus": (0, 1)}, 2, Where.TOTAL, (GPU,)),
+        ((2, 1, 1), {}, 0, Where.TOTAL, (GPU,)),
+        ((1, 9, 0), {}, 2, Where.NODE, ("memory",)),
+        ((1, 1, 0), {"pods_max": 3}, 3, Where.TOTAL, ("pods",)),
+    ],
+)
+def test_what_binds_is_told(shape, options, count, where, resources):
+    frame = a_host(**options)
+    found = capacity.filled(frame, frame.empty, a_pod("shape", shape))
+    assert (found.count, found.binding.where, found.binding.resources) == (count, where, resources)
+
+
+def test_resources_on_different_nodes_bind_together():
+    frame = a_host(gpus=(0, 0))
+    state = frame.empty
+    state, _ = verdict_on(frame.host, state, frame.totals, a_pod("a", (6, 1, 0)))  # fills node 0
+    found = capacity.filled(frame, state, a_pod("shape", (4, 1, 1)))
+    assert found.count == 0
+    assert found.binding.where is Where.TOGETHER
+    assert GPU in found.binding.resources
+
+
+def test_equal_hosts_are_filled_once_and_pools_are_summed():
+    frame = a_host()
+    state, _ = verdict_on(frame.host, frame.empty, frame.totals, a_pod("a", (6, 1, 0)))
+    other, _ = verdict_on(frame.host, frame.empty, frame.totals, a_pod("b", (6, 1, 0)))
+    fleet = [
+        FleetHost("one", frame, state, "a"),
+        FleetHost("two", frame, other, "a"),
+        FleetHost("three", frame, frame.empty, "b"),
+    ]
+    found = capacity.capacities(fleet, a_pod("shape", (5, 1, 0)))
+    assert {name: one.count for name, one in found.items()} == {"one": 1, "two": 1, "three": 2}
+    assert found["one"] is found["two"]
+    assert capacity.by_pool(fleet, found) == {"a": 2, "b": 2}

@@ -1,0 +1,88 @@
+"""Breakages of capacity, simulation and plans of moves."""
+
+MUTATIONS = [
+    (
+        "a board does not look again at hosts that changed",
+        "src/numalign/core/fleet/board.py",
+        "                found[host] = score(self._hosts[host])",
+        "                pass",
+        "tests/core/fleet/test_board.py",
+    ),
+    (
+        "the last of equal hosts is chosen",
+        "src/numalign/core/fleet/board.py",
+        "    best = int(scores.argmax())",
+        "    best = len(scores) - 1 - int(scores[::-1].argmax())",
+        "tests/core/fleet/test_board.py",
+    ),
+    (
+        "room is found without looking at the totals of the host",
+        "src/numalign/core/fleet/rooms.py",
+        "            if amount > left.get(name, 0):\n                return None",
+        "            pass",
+        "tests/core/fleet/test_rooms.py",
+    ),
+    (
+        "whole cores are not asked for",
+        "src/numalign/core/fleet/rooms.py",
+        "            if cpus % per_core:\n                return None",
+        "            pass",
+        "tests/core/fleet/test_rooms.py",
+    ),
+    (
+        "filling a host forgets what was taken in total",
+        "src/numalign/core/fleet/capacity.py",
+        "            totals[name] = totals.get(name, 0) - amount",
+        "            pass",
+        "tests/core/fleet/test_capacity.py",
+    ),
+    (
+        "arrivals go down again after they went up",
+        "src/numalign/core/fleet/gpu_sharing/arrivals.py",
+        "    elif demand < limit:",
+        "    if demand < limit:",
+        "tests/core/fleet/gpu_sharing/test_experiment.py",
+    ),
+    (
+        "a finished job's pod stays on its host",
+        "src/numalign/core/fleet/simulation/run.py",
+        "        host.state = kubelet.cleaned(host.frame.host, kubelet.ended(host.state, uid))",
+        "        pass",
+        "tests/apps/simulator/test_running.py",
+    ),
+    (
+        "redeploy does not keep away from hosts that refused",
+        "src/numalign/core/fleet/simulation/run.py",
+        "            owner.avoided[chosen] = None",
+        "            pass",
+        "tests/apps/simulator/test_running.py",
+    ),
+    (
+        "a pod is moved before its new place is free",
+        "src/numalign/core/fleet/defrag/places.py",
+        "        if not self.put(move.target, arriving):\n            return False",
+        "        self.put(move.target, arriving)",
+        "tests/core/fleet/defrag/test_defrag.py",
+    ),
+    (
+        "pods that may not move are moved",
+        "src/numalign/core/fleet/defrag/make_room.py",
+        "    movable = [uid for uid in place.state.pods if uid in search.movable]\n    for size",
+        "    movable = list(place.state.pods)\n    for size",
+        "tests/core/fleet/defrag/test_defrag.py",
+    ),
+    (
+        "the surprise that the new pod went elsewhere is passed over",
+        "src/numalign/apps/defrag/carrying_out.py",
+        "        if placed is not None and placed.host != move.target:",
+        "        if False:",
+        "tests/apps/defrag/test_carrying_out.py",
+    ),
+    (
+        "a capture keeps whole containers",
+        "src/numalign/wire/fleet/capture.py",
+        '        "containers": _RESOURCES,',
+        '        "containers": _WHOLE,',
+        "tests/wire/fleet/test_capture.py",
+    ),
+]

@@ -1,0 +1,64 @@
+import json
+
+import msgspec
+import pytest
+
+from numalign.core.errors import WireError
+from numalign.wire.fleet.capture import FleetCapture, capture_of, reduced
+
+
+def raw(value):
+    return msgspec.Raw(json.dumps(value).encode())
+
+
+POD = {
+    "metadata": {
+        "name": "p",
+        "namespace": "ns",
+        "uid": "1",
+        "labels": {"a": "b"},
+        "annotations": {"token": "hidden"},
+    },
+    "spec": {
+        "nodeName": "h",
+        "volumes": [{"secret": {"secretName": "hidden"}}],
+        "containers": [
+            {
+                "name": "c",
+                "image": "hidden",
+                "command": ["hidden"],
+                "env": [{"name": "X", "value": "hidden"}],
+                "resources": {"limits": {"cpu": "4"}},
+            }
+        ],
+    },
+    "status": {"phase": "Running", "podIP": "hidden"},
+}
+
+
+def test_nothing_but_what_placement_needs_gets_into_a_capture():
+    found = reduced([], [], [raw(POD)])
+    text = bytes(found.pods[0])
+    assert b"hidden" not in text
+    kept = json.loads(text)
+    assert kept["spec"]["containers"] == [{"name": "c", "resources": {"limits": {"cpu": "4"}}}]
+    assert kept["metadata"]["labels"] == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {},
+        {"fleet.json": b"{}"},
+        {"fleet.json": b"[", "nodes.json": b"[]", "topologies.json": b"[]", "pods.json": b"[]"},
+        {"fleet.json": b"{}", "nodes.json": b"{}", "topologies.json": b"[]", "pods.json": b"[]"},
+    ],
+)
+def test_a_file_that_is_no_capture_is_told(files):
+    with pytest.raises(WireError, match=r"^f: "):
+        capture_of(files, "f")
+
+
+def test_an_empty_capture_is_one():
+    files = {"fleet.json": b"{}", "nodes.json": b"[]", "topologies.json": b"[]", "pods.json": b"[]"}
+    assert capture_of(files, "f") == FleetCapture()
