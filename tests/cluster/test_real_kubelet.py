@@ -16,7 +16,7 @@ import pytest
 from tests.cluster.conftest import rights, wait_until
 from tests.cluster.processes import running
 from tests.cluster.real_worker import real_worker
-from tests.cluster.schedulers import scheduler, stock_config
+from tests.cluster.schedulers import scheduler, stock_config, with_extender
 from tests.packaging.manifests import NAMESPACE
 from tests.real.control_plane import control_plane
 from tests.real.kept import MissingError
@@ -29,6 +29,7 @@ from numalign.wire.checkpoints import devices as device_checkpoint
 from numalign.wire.checkpoints import memory as memory_checkpoint
 from numalign.wire.checkpoints import state_files
 from numalign.wire.kubernetes import crd, nrt
+from numalign.wire.kubernetes.scheduling import PRE_PLACE_GATE
 
 pytestmark = pytest.mark.e2e_numa
 
@@ -60,7 +61,7 @@ def report(text: str) -> None:
     sys.stdout.flush()
 
 
-def deployment(name: str, scheduler_name: str, asked: tuple[dict, ...] = WHOLE) -> str:
+def deployment(name: str, scheduler_name: str, asked: tuple[dict, ...] = WHOLE, **more) -> str:
     """Five pods that fit four times: three of the four CPUs of a NUMA node each."""
     containers = [
         {
@@ -77,6 +78,7 @@ def deployment(name: str, scheduler_name: str, asked: tuple[dict, ...] = WHOLE) 
         "hostNetwork": True,
         "terminationGracePeriodSeconds": 0,
         "containers": containers,
+        **more,
     }
     return json.dumps(
         {
@@ -128,14 +130,39 @@ def is_ready(plane) -> bool:
     return any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"]["conditions"])
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_four_run_one_waits_with_a_reason_and_none_fails(tmp_path, name):
+@contextlib.contextmanager
+def placing(plane, mode: str, asked: tuple[dict, ...]):
+    """Our scheduler in this mode, with a stock one where that binds, and five pods for it."""
+    is_ours = mode == "--standalone"
+    arguments = () if mode == "--extender" else ("--no-leader-elect",)
+    gates = {"schedulingGates": [{"name": PRE_PLACE_GATE}]} if mode == "--pre-place" else {}
+    with scheduler(plane, mode, *arguments) as ours:
+        if not is_ours:
+            extending = with_extender(ours.address, ("filter",))
+            plane.start_scheduler(extending if mode == "--extender" else stock_config())
+        name = "numalign" if is_ours else "default-scheduler"
+        plane.apply(deployment("five", name, asked, **gates))
+        try:
+            yield ours
+        finally:
+            plane.stop_scheduler()
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        *((name, "--standalone") for name in CASES),
+        ("single-numa-node", "--pre-place"),
+        ("huge-pages-and-devices", "--pre-place"),
+        ("single-numa-node", "--extender"),
+    ],
+)
+def test_four_run_one_waits_with_a_reason_and_none_fails(tmp_path, name, mode):
     settings, asked = CASES[name]
     with (
         cluster(tmp_path, settings) as (plane, worker),
-        scheduler(plane, "--standalone", "--no-leader-elect") as ours,
+        placing(plane, mode, asked) as ours,
     ):
-        plane.apply(deployment("five", "numalign", asked))
         until(lambda: phases(plane)["Running"] == 4, f"four pods run: {ours.log.read_text()}")
         until(
             lambda: [e for e in plane.objects("events.events.k8s.io") if is_failure(e)],

@@ -32,6 +32,8 @@ MIX = (
     ("pooled", 40, {"cpu": "500m", "memory": "512Mi"}),
 )
 COUNT = sum(replicas for _, replicas, _ in MIX)
+ONE_CALL = ("filter",)
+THREE_CALLS = ("filter", "prioritize", "bind")
 
 
 def report(text: str) -> None:
@@ -104,13 +106,19 @@ def test_no_pod_is_refused_where_the_stock_scheduler_has_many_refused(plane):
             report(f"stopped the stock scheduler after {time.monotonic() - began:.1f} s")
 
     async def extended():
+        await extended_by("with one call to our extender", ONE_CALL)
+
+    async def extended_thrice():
+        await extended_by("with three calls to our extender", THREE_CALLS, "--three-calls")
+
+    async def extended_by(name, verbs, *arguments):
         async with fleet_on(plane) as fleet:
-            with scheduler(plane, "--extender") as ours:
-                plane.start_scheduler(with_extender(ours.address))
+            with scheduler(plane, "--extender", *arguments) as ours:
+                plane.start_scheduler(with_extender(ours.address, verbs))
                 try:
                     await asyncio.to_thread(deploy, plane, "default-scheduler")
                     found = await running(plane, fleet, COUNT, 60)
-                    counts["with our extender"] = fleet.reasons.copy()
+                    counts[name] = fleet.reasons.copy()
                     assert found == {"Running": COUNT}, ours.log.read_text()[-2000:]
                 finally:
                     plane.stop_scheduler()
@@ -125,13 +133,13 @@ def test_no_pod_is_refused_where_the_stock_scheduler_has_many_refused(plane):
                 assert found == {"Running": COUNT}, ours.log.read_text()[-2000:]
                 report(f"standalone: {COUNT} pods run after {time.monotonic() - began:.1f} s")
 
-    for story in (stock, extended, alone):
+    for story in (stock, extended, extended_thrice, alone):
         asyncio.run(story())
     for name, found in counts.items():
         report(f"{name}: {found[REFUSED]} x {REFUSED}, {found['']} admitted, {dict(found)}")
     assert counts["stock scheduler alone"][REFUSED] >= STORM
-    assert counts["with our extender"] == {"": COUNT}
-    assert counts["our own scheduler"] == {"": COUNT}
+    for name in counts.keys() - {"stock scheduler alone"}:
+        assert counts[name] == {"": COUNT}, name
 
 
 def test_a_pod_that_fits_nowhere_waits_with_a_reason_and_starts_when_another_leaves(plane, until):
@@ -271,10 +279,12 @@ def test_rules_besides_numa_are_honoured(plane):
                     "whenUnsatisfiable": "DoNotSchedule",
                     "labelSelector": {},
                 }
+                volume = {"name": "data", "persistentVolumeClaim": {"claimName": "none"}}
                 plane.apply(
                     work.pod("selecting", **common),
                     work.pod("gated", schedulingGates=gated, **common),
                     work.pod("spreading", topologySpreadConstraints=[spread], **common),
+                    work.pod("claiming", volumes=[volume], **common),
                     work.pod(
                         "dedicated",
                         **common,
@@ -298,18 +308,19 @@ def test_rules_besides_numa_are_honoured(plane):
                         },
                     ),
                 )
-                await running(plane, fleet, 2, 20)
+                await running(plane, fleet, 3, 20)
                 await asyncio.sleep(1)
                 pods = {p["metadata"]["name"]: p for p in plane.objects("pods")}
                 hosts = {name: p["spec"].get("nodeName", "") for name, p in pods.items()}
                 assert hosts == {
                     "selecting": "plain",
                     "gated": "",
-                    "spreading": "",
+                    "spreading": "plain",
+                    "claiming": "",
                     "dedicated": "tainted",
                 }
-                conditions = pods["spreading"]["status"]["conditions"]
-                assert "topologySpreadConstraints" in conditions[0]["message"]
+                conditions = pods["claiming"]["status"]["conditions"]
+                assert "persistent volume claims" in conditions[0]["message"]
                 plane.kubectl(
                     "patch",
                     "pod",
@@ -317,8 +328,8 @@ def test_rules_besides_numa_are_honoured(plane):
                     "--type=json",
                     '-p=[{"op": "remove", "path": "/spec/schedulingGates"}]',
                 )
-                await running(plane, fleet, 3, 20)
-                assert fleet.reasons == {"": 3}
+                await running(plane, fleet, 4, 20)
+                assert fleet.reasons == {"": 4}
 
     asyncio.run(story())
 
@@ -336,7 +347,7 @@ def test_the_rights_of_the_manifest_are_enough(plane, manifest):
                 lease = f"--lease={NAMESPACE}/numalign-scheduler"
                 found = stack.enter_context(scheduler(plane, mode, lease, kubeconfig=ours))
                 if is_extender:
-                    verbs = ("filter", "prioritize", "bind", "preempt")
+                    verbs = ("filter", "preempt")
                     plane.start_scheduler(with_extender(found.address, verbs))
                     stack.callback(plane.stop_scheduler)
                 name = "default-scheduler" if is_extender else "numalign"

@@ -7,6 +7,7 @@ import json
 
 import httpx2
 import pytest
+from tests.adapters.kubernetes.test_fast_lane import Server
 
 from numalign.adapters.kubernetes import api_server as kubernetes
 from numalign.adapters.kubernetes.api_server import (
@@ -208,10 +209,61 @@ def test_it_is_not_asked_for_ever(monkeypatch):
     assert len(played.requests) == kubernetes.THROTTLED_TRIES_MAX
 
 
+def test_an_object_that_its_reader_never_foresaw_is_told_and_the_watch_goes_on():
+    def reader(data):
+        found = json.loads(data)["metadata"]
+        return {}[found["name"]] if found["name"] == "odd" else found["name"]
+
+    async def story():
+        played = Played(
+            listing("a", "odd"), lines(("MODIFIED", pod("odd")), ("MODIFIED", pod("b")))
+        )
+        watch = played.api.watched(PODS, reader)
+        return [await anext(watch) for _ in range(4)]
+
+    listed, first, second, third = asyncio.run(story())
+    assert listed.items == ("a",)
+    assert listed.unreadable == (first,)
+    assert (first.name, first.uid) == ("odd", "uid-odd")
+    assert "unexpected KeyError: 'odd'" in first.error
+    assert isinstance(second, Unreadable)
+    assert third == Changed("b")
+
+
 def test_an_answer_without_end_is_not_kept(monkeypatch):
     monkeypatch.setattr(kubernetes, "ANSWER_BYTES_MAX", 100)
     with pytest.raises(WireError, match="more than 100 bytes"):
         asyncio.run(Played((200, b"x" * 1000)).api.get(PODS, "a", "ns"))
+
+
+def test_an_error_that_the_library_does_not_know_itself_is_told_as_an_unclear_answer():
+    # As it comes from below when a surplus connection cannot be closed in good order.
+    played = Played(OSError("broken pipe"))
+    with pytest.raises(ApiError, match="the API server does not answer: broken pipe") as found:
+        asyncio.run(played.api.create_part(PODS, "a", "binding", {}, "default"))
+    assert found.value.retry
+
+
+@pytest.mark.parametrize("has_token", [True, False])
+def test_the_short_way_is_taken_once_the_log_in_is_known_and_left_when_it_runs_out(has_token):
+    """The general client finds out who we are; a 401 on the short way asks it again."""
+    token = {"Authorization": "Bearer one"} if has_token else {}
+    answers = [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"] * 5
+    answers[2] = b"HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\n{}"
+    server = Server(lambda _, number: [answers[number - 1]])
+
+    async def story():
+        async with server.lane() as lane:
+            url = f"http://127.0.0.1:{lane.address.port}"
+            http = httpx2.AsyncClient(base_url=url, headers=token, trust_env=False)
+            async with ApiServer(http, lane=lane) as api:
+                for _ in range(4):
+                    assert await api.get(PODS, "a", "default") == b"{}"
+
+    asyncio.run(story())
+    heads = [head.decode() for head, _ in server.requests]
+    assert ["user-agent" in head.lower() for head in heads] == [True, False, False, True, False]
+    assert all(("Bearer one" in head) is has_token for head in heads)
 
 
 def test_deleting_means_this_very_object():

@@ -34,7 +34,7 @@ class CountingFleet:
     def pod_gone(self, host: str, uid: str) -> None:
         self.on[host].discard(uid)
 
-    def changes_missed(self) -> None:
+    def changes_missed(self, unbound: object = ()) -> None:
         pass
 
     def refusal(self, pod: Pod, host: str) -> Refusal | None:
@@ -55,3 +55,25 @@ class CountingFleet:
 
     def fits_without(self, pod: Pod, host: str, victims: Collection[str]) -> bool:
         return len(self.on.get(host, set()) - set(victims)) < self.room
+
+    def takes(self, pod: Pod, host: str, gone: Collection[str] = (), held=()) -> bool:
+        waiting = [(other, set(leaving)) for other, leaving in held]
+        left = self.on.get(host, set()) - set(gone)
+        if len(left) >= self.room:
+            return False
+        left = left.union([pod.uid])
+        for other, leaving in waiting:
+            left = left - leaving
+            if len(left) >= self.room:
+                return False
+            left = left | {other.uid}
+        return True
+
+    def nodes_of(self, host: str, uid: str) -> int:
+        return 0
+
+    def mark(self, host: str) -> object:
+        return set(self.on.get(host, ()))
+
+    def restore(self, host: str, mark: object) -> None:
+        self.on[host] = mark

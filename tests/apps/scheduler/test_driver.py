@@ -17,7 +17,7 @@ from numalign.wire.kubernetes.scheduling import pod_of
 
 PLAN = HostPlan("w1", "1s:2n:4c:1t,mem=8Gi")
 TWO_MEGABYTES = "1:" + "A" * (2 << 20)
-LISTS = ("/api/v1/pods", "/api/v1/nodes", "/noderesourcetopologies")
+LISTS = ("/api/v1/pods", "/api/v1/nodes", "/noderesourcetopologies", "/poddisruptionbudgets")
 
 
 def topology(**changes):
@@ -46,6 +46,7 @@ class Server:
             LISTS[0]: [],
             LISTS[1]: [FleetHost(PLAN).node()],
             LISTS[2]: [topology()],
+            LISTS[3]: [],
         }
         self.news = {kind: asyncio.Queue() for kind in LISTS}
         self.bound = []
@@ -66,7 +67,9 @@ class Server:
             return httpx2.Response(201, json={"kind": "Status"})
         if request.method != "GET":
             return httpx2.Response(201, json={})
-        kind = next(kind for kind in LISTS if path.endswith(kind))
+        kind = next((kind for kind in LISTS if path.endswith(kind)), None)
+        if kind is None:
+            return httpx2.Response(404, json={"kind": "Status", "code": 404})
         if request.url.params.get("watch"):
             return httpx2.Response(200, stream=_Lines(self.news[kind]))
         content = {"metadata": {"resourceVersion": "1"}, "items": self.objects[kind]}
@@ -193,3 +196,23 @@ def test_a_pod_that_cannot_be_read_keeps_nobody_from_leading():
 
     (told,) = [line for line in played(story) if line["event"] == "object_unreadable"]
     assert told["name"] == "bad"
+
+
+def test_a_call_that_breaks_ends_the_scheduler_instead_of_holding_up_a_host_for_ever():
+    class BreakingApi(ApiServer):
+        async def create_part(self, *_):
+            raise RuntimeError("a mistake of ours")
+
+    async def run():
+        server = Server()
+        server.api.__class__ = BreakingApi
+        server.objects[LISTS[0]] = [pod("any")]
+        scheduler = Scheduler(server.api, State(Fleet()))
+        running = asyncio.create_task(scheduler.run())
+        scheduler.lead(True)
+        async with asyncio.timeout(20):
+            with pytest.raises(ExceptionGroup) as found:
+                await running
+        assert [str(one) for one in found.value.exceptions] == ["a mistake of ours"]
+
+    asyncio.run(run())

@@ -221,12 +221,10 @@ def test_a_pod_with_rules_that_we_do_not_know_is_refused_in_clear_words():
     state = cluster(host("w1"))
     step(
         state,
-        events.PodSeen(
-            pod("a", requirements=HostRequirements(unsupported=("required pod affinity",))), 1
-        ),
+        events.PodSeen(pod("a", requirements=HostRequirements(unsupported=("resourceClaims",))), 1),
     )
     (message,) = messages(turn(state))
-    assert message.startswith("the pod asks for required pod affinity, which this scheduler does")
+    assert message.startswith("the pod asks for resourceClaims, which this scheduler does")
 
 
 def test_higher_priority_goes_first():

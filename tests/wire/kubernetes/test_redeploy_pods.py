@@ -103,6 +103,26 @@ def test_what_is_no_pod_is_refused(data):
         watched_pod(data)
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xff",
+        pod(spec={"schedulingGates": [5]}),
+        pod(spec={"schedulingGates": {}}),
+        pod(spec={"affinity": []}),
+        pod(metadata={"annotations": []}),
+        pod(metadata={"resourceVersion": ""}),
+        pod(metadata={"name": None}),
+        b'{"metadata": {"uid": "u"}}',
+        b"[" * 100_000,
+    ],
+)
+def test_a_pod_whose_members_are_of_other_types_is_refused_before_it_is_changed(data):
+    for change in (gate_patch, recreated):
+        with pytest.raises(WireError, match=r"v1\.Pod"):
+            change(data, "u", ("w1",))
+
+
 def gated(**spec):
     return pod(spec={"schedulingGates": [{"name": "other"}, {"name": GATE}], **spec})
 

@@ -90,24 +90,17 @@ def test_ports_of_pods_in_the_host_network_are_ports_of_the_host():
         (
             {
                 "affinity": {
-                    "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"x": 1}]}
-                }
-            },
-            "required pod affinity",
-        ),
-        (
-            {
-                "affinity": {
                     "podAntiAffinity": {
-                        "requiredDuringSchedulingIgnoredDuringExecution": [{"x": 1}]
+                        "requiredDuringSchedulingIgnoredDuringExecution": [
+                            {
+                                "topologyKey": "zone",
+                                "namespaceSelector": {"matchLabels": {"team": "a"}},
+                            }
+                        ]
                     }
                 }
             },
-            "required pod anti-affinity",
-        ),
-        (
-            {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]},
-            "topologySpreadConstraints with DoNotSchedule",
+            "a namespaceSelector by other labels than kubernetes.io/metadata.name",
         ),
         (
             {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},

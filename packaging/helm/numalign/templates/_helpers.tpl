@@ -168,10 +168,29 @@ sys-devices: {host: /sys/devices, inside: /host/sys/devices, type: Directory}
 sys-bus: {host: /sys/bus, inside: /host/sys/bus, type: Directory}
 sys-mm: {host: /sys/kernel/mm, inside: /host/sys/kernel/mm, type: Directory}
 meminfo: {host: /proc/meminfo, inside: /host/proc/meminfo, type: File}
+{{- if .Values.nri.enabled }}
+nri-state: {host: {{ .Values.nri.stateDirectory }}, inside: /host-nri-state, type: DirectoryOrCreate}
+{{- else }}
 pod-resources: {host: {{ $kubelet }}/pod-resources, inside: /host-kubelet/pod-resources, type: Directory}
 device-plugins: {host: {{ $kubelet }}/device-plugins, inside: /host-kubelet/device-plugins, type: Directory}
 kubelet-config: {host: {{ $kubelet }}/{{ .Values.exporter.kubeletConfig }}, inside: /host-kubelet/{{ .Values.exporter.kubeletConfig }}, type: File}
 {{- range .Values.exporter.stateFiles }}
 {{ . | replace "_" "-" }}: {host: {{ $kubelet }}/{{ . }}, inside: /host-kubelet/{{ . }}, type: File}
 {{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* What the plugin sees of its host. Of the kubelet's directory only the sockets: beside them lie
+the secrets of all pods of the host. The directory of the configuration is mounted as a whole where
+it is not the kubelet's own, since the file is replaced by renaming. */}}
+{{- define "numalign.nriMounts" -}}
+{{- $kubelet := .Values.nri.kubeletDirectory -}}
+sys-devices: {host: /sys/devices, inside: /host/sys/devices, type: Directory}
+sys-bus: {host: /sys/bus, inside: /host/sys/bus, type: Directory}
+sys-mm: {host: /sys/kernel/mm, inside: /host/sys/kernel/mm, type: Directory}
+meminfo: {host: /proc/meminfo, inside: /host/proc/meminfo, type: File}
+cgroups: {host: /sys/fs/cgroup, inside: /host/sys/fs/cgroup, type: Directory}
+nri: {host: {{ dir .Values.nri.socket }}, inside: /host-nri, type: Directory}
+pod-resources: {host: {{ $kubelet }}/pod-resources, inside: /host-kubelet/pod-resources, type: Directory}
+kubelet-config: {host: {{ .Values.nri.kubeletConfig }}, inside: /host-kubelet-config/{{ base .Values.nri.kubeletConfig }}, type: File}
 {{- end }}

@@ -18,11 +18,13 @@ from typing import Any, Final, Generic, Self, TypeVar
 
 import httpx2
 import msgspec
-from lightkube.core.exceptions import ConfigError as LightkubeConfigError
+import structlog
 
 from numalign.adapters.kubernetes import connection as kube_connection
-from numalign.core.errors import ApiError, WireError
+from numalign.adapters.kubernetes.fast_lane import FastLane, LaneError
+from numalign.core.errors import ApiError, NumalignError, WireError, unexpected
 from numalign.wire.kubernetes.api import (
+    Head,
     Kind,
     WatchLine,
     head_of,
@@ -49,6 +51,8 @@ MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 
 T = TypeVar("T")
+
+log = structlog.get_logger("numalign.kubernetes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +141,12 @@ class ApiServer:
         *,
         namespace: str = "default",
         backoff_seconds: tuple[float, float] = BACKOFF_SECONDS,
+        lane: FastLane | None = None,
     ) -> None:
         self._http = http
+        self._lane = lane
+        # How the server knows us, as the general client found out; None: not yet, or not any more.
+        self._log_in: dict[str, str] | None = None
         self._backoff_seconds = backoff_seconds
         self.namespace = namespace  # the one we run in, or that of the kubeconfig's context
 
@@ -146,8 +154,8 @@ class ApiServer:
     def connect(cls, kubeconfig: Path | None = None, *, context: str | None = None) -> Self:
         """The server that the arguments, KUBECONFIG, the pod we run in or ~/.kube/config name."""
         timeout = httpx2.Timeout(ANSWER_SECONDS_MAX, connect=CONNECT_SECONDS_MAX)
-        http, namespace = kube_connection.connected(kubeconfig, context, timeout)
-        return cls(http, namespace=namespace)
+        found = kube_connection.connected(kubeconfig, context, timeout)
+        return cls(found.http, namespace=found.namespace, lane=found.lane)
 
     async def __aenter__(self) -> Self:
         return self
@@ -157,6 +165,8 @@ class ApiServer:
 
     async def close(self) -> None:
         await self._http.aclose()
+        if self._lane is not None:
+            await self._lane.close()
 
     # Single requests. All raise ApiError; its ``retry`` says whether the same may work later.
 
@@ -282,32 +292,70 @@ class ApiServer:
         form: str = JSON,
         seconds_max: float = ANSWER_SECONDS_MAX,
     ) -> bytes:
-        timeout = httpx2.Timeout(seconds_max, connect=min(seconds_max, CONNECT_SECONDS_MAX))
         content = None if body is None else msgspec.json.encode(body)
         headers = {"Accept": JSON} | ({"Content-Type": form} if content is not None else {})
         for attempt in range(THROTTLED_TRIES_MAX):
-            try:
-                async with self._http.stream(
-                    method,
-                    path,
-                    params=params,
-                    content=content,
-                    headers=headers,
-                    timeout=timeout,
-                    extensions={"trace": _Connecting()},
-                ) as answer:
-                    data = await _read(answer)
-                    if answer.status_code < 400:
-                        return data
-                    refusal = _refusal(answer, data)
-            except (httpx2.HTTPError, httpx2.StreamError, LightkubeConfigError) as exc:
-                raise _unreachable(exc) from exc
+            asked = _Asked(method, path, params, content, headers, seconds_max)
+            found = await self._by_lane(asked) or await self._by_client(asked)
+            if found.status < 400:
+                return found.data
+            refusal = refusal_of(found.data, code=found.status, retry_after=found.retry_after)
             # The server asks to come back: as it says, but neither for ever nor all at once.
             if not refusal.retry_after_seconds or attempt + 1 == THROTTLED_TRIES_MAX:
                 raise refusal
             wait = min(refusal.retry_after_seconds, THROTTLED_SECONDS_MAX)
             await asyncio.sleep(wait * random.uniform(1.0, 1.5))  # noqa: S311 - no secret
         raise AssertionError("the last attempt returns or raises")
+
+    async def _by_client(self, asked: _Asked) -> _Answered:
+        """By the general client, which knows every way to log in."""
+        seconds = asked.seconds_max
+        try:
+            async with self._http.stream(
+                asked.method,
+                asked.path,
+                params=asked.params,
+                content=asked.content,
+                headers=asked.headers,
+                timeout=httpx2.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS_MAX)),
+                extensions={"trace": _Connecting()},
+            ) as answer:
+                data = await _read(answer)
+        except NumalignError:
+            raise
+        except Exception as exc:
+            # Not only its own errors: what goes wrong while it closes a surplus connection comes as
+            # it is, and a caller that is told nothing would wait for ever.
+            raise _unreachable(exc) from exc
+        self._learn_log_in(answer)
+        return _Answered(answer.status_code, answer.headers.get("Retry-After", ""), data)
+
+    def _learn_log_in(self, answer: httpx2.Response) -> None:
+        if self._lane is not None and answer.status_code < 400:
+            known = answer.request.headers.get("Authorization")
+            self._log_in = {} if known is None else {"Authorization": known}
+
+    async def _by_lane(self, asked: _Asked) -> _Answered | None:
+        """By the short way; None if that is not open to us now."""
+        if self._lane is None or self._log_in is None:
+            return None
+        try:
+            head, data = await self._lane.request(
+                asked.method,
+                asked.path,
+                headers={**asked.headers, **self._log_in},
+                params=asked.params,
+                body=asked.content,
+                seconds_max=asked.seconds_max,
+                connect_seconds_max=min(asked.seconds_max, CONNECT_SECONDS_MAX),
+                bytes_max=ANSWER_BYTES_MAX,
+            )
+        except LaneError as exc:
+            raise _unreachable(exc) from exc
+        if head.status == 401:
+            self._log_in = None  # a token that ran out: the general client gets another one
+            return None
+        return _Answered(head.status, head.header(b"retry-after"), data)
 
     # Following objects.
 
@@ -344,9 +392,10 @@ class ApiServer:
                         backoff.reset()
                         if line.type == "ERROR":
                             raise refusal_of(line.object, code=0)
-                        version = head_of(line.object).resource_version or version
+                        head = head_of(line.object)
+                        version = head.resource_version or version
                         if line.type != "BOOKMARK":
-                            yield _seen(line, decode)
+                            yield _seen(line, head, decode)
             except ApiError as error:
                 on_trouble(error)
                 if error.code == 410:
@@ -367,22 +416,72 @@ class ApiServer:
             "timeoutSeconds": str(random.randint(*WATCH_SECONDS)),  # noqa: S311 - no secret
             **_selectors(fields, labels),
         }
+        path = kind.path(namespace)
+        ways = self._lane_parts if self._lane and self._log_in is not None else self._client_parts
+        async with ways(path, params) as parts, contextlib.aclosing(_split(parts)) as lines:
+            async for line in lines:
+                yield watch_line_of(line)
+
+    @contextlib.asynccontextmanager
+    async def _client_parts(
+        self, path: str, params: Mapping[str, str]
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
         timeout = httpx2.Timeout(CONNECT_SECONDS_MAX, read=WATCH_SILENCE_SECONDS_MAX)
+        trace = {"trace": _Connecting()}
         try:
             async with self._http.stream(
-                "GET",
-                kind.path(namespace),
-                params=params,
-                timeout=timeout,
-                extensions={"trace": _Connecting()},
+                "GET", path, params=params, timeout=timeout, extensions=trace
             ) as answer:
                 if answer.status_code >= 400:
-                    raise _refusal(answer, await _read(answer))
-                async with contextlib.aclosing(_split(answer.aiter_bytes())) as lines:
-                    async for line in lines:
-                        yield watch_line_of(line)
-        except (httpx2.HTTPError, httpx2.StreamError, LightkubeConfigError) as exc:
+                    raise _refusal(answer, await _read(answer))  # noqa: TRY301 - goes past the clause
+                self._learn_log_in(answer)
+                yield answer.aiter_bytes()
+        except NumalignError:
+            raise
+        except Exception as exc:
             raise _unreachable(exc) from exc
+
+    @contextlib.asynccontextmanager
+    async def _lane_parts(
+        self, path: str, params: Mapping[str, str]
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        assert self._lane is not None, "asked for where there is one"
+        try:
+            async with self._lane.stream(
+                path,
+                headers={"Accept": JSON, **(self._log_in or {})},
+                params=params,
+                connect_seconds_max=CONNECT_SECONDS_MAX,
+                silence_seconds_max=WATCH_SILENCE_SECONDS_MAX,
+            ) as (head, parts):
+                if head.status >= 400:
+                    if head.status == 401:
+                        self._log_in = None
+                    data = b"".join([part async for part in parts])[:ANSWER_BYTES_MAX]
+                    after = head.header(b"retry-after")
+                    raise refusal_of(data, code=head.status, retry_after=after)
+                yield parts
+        except LaneError as exc:
+            raise _unreachable(exc) from exc
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One request."""
+
+    method: str
+    path: str
+    params: Mapping[str, str] | None
+    content: bytes | None
+    headers: Mapping[str, str]
+    seconds_max: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    status: int
+    retry_after: str
+    data: bytes
 
 
 def _selectors(fields: str, labels: str) -> dict[str, str]:
@@ -431,19 +530,28 @@ def decoded(
     good: list[T] = []
     bad: list[Unreadable] = []
     for one in raw:
-        try:
-            good.append(decode(bytes(one)))
-        except WireError as error:
-            head = head_of(one)
-            bad.append(Unreadable(head.namespace, head.name, head.uid, str(error)))
+        found = _decoded(one, decode)
+        if isinstance(found, Unreadable):
+            bad.append(found)
+        else:
+            good.append(found.item)
     return tuple(good), tuple(bad)
 
 
-def _seen(line: WatchLine, decode: Callable[[bytes], T]) -> Seen[T]:
-    head = head_of(line.object)
+def _seen(line: WatchLine, head: Head, decode: Callable[[bytes], T]) -> Seen[T]:
     if line.type == "DELETED":
         return Gone(head.namespace, head.name, head.uid)
+    return _decoded(line.object, decode)
+
+
+def _decoded(raw: msgspec.Raw, decode: Callable[[bytes], T]) -> Changed[T] | Unreadable:
+    """One object. Whatever it does to its reader, it must not end the watch over all others."""
     try:
-        return Changed(decode(bytes(line.object)))
+        return Changed(decode(bytes(raw)))
     except WireError as error:
+        head = head_of(raw)
         return Unreadable(head.namespace, head.name, head.uid, str(error))
+    except Exception as error:
+        head = head_of(raw)
+        log.exception("object_not_foreseen", namespace=head.namespace, name=head.name)
+        return Unreadable(head.namespace, head.name, head.uid, unexpected(error))

@@ -3,35 +3,62 @@
 from __future__ import annotations
 
 import os
+import ssl
+import urllib.request
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 import httpx2
 import msgspec
-from lightkube.config.client_adapter import AsyncClient, ConnectionParams
+from lightkube.config.client_adapter import ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.config.models import User
 from lightkube.core.exceptions import ConfigError as LightkubeConfigError
 
+from numalign.adapters.kubernetes.fast_lane import Address, FastLane
 from numalign.core.errors import ConfigError, WireError
 from numalign.wire import yaml as plain_yaml
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
-def connected(
-    kubeconfig: Path | None, context: str | None, timeout: httpx2.Timeout
-) -> tuple[httpx2.AsyncClient, str]:
-    """A client of the server that is named, and the namespace that goes with it."""
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """The ways to one server, and the namespace that goes with it."""
+
+    http: httpx2.AsyncClient
+    lane: FastLane | None  # None: the server is behind a proxy
+    namespace: str
+
+
+def connected(kubeconfig: Path | None, context: str | None, timeout: httpx2.Timeout) -> Connected:
+    """Clients of the server that is named."""
     try:
         config = _config(kubeconfig, context)
-        http = AsyncClient(_with_user(config), ConnectionParams(timeout=timeout))
+        params = ConnectionParams(timeout=timeout).httpx_params(_with_user(config))
+        http = httpx2.AsyncClient(**params)
+        lane = _lane(str(params["base_url"]), params["verify"])
     except (LightkubeConfigError, WireError, OSError, LookupError, TypeError, ValueError) as exc:
         raise ConfigError(
             f"{kubeconfig or 'the way to the cluster'}: {_words(exc)}. "
             "Give a kubeconfig file with --kubeconfig or KUBECONFIG, or run in a pod."
         ) from exc
-    return http, config.namespace
+    return Connected(http, lane, config.namespace)
+
+
+def _lane(server: str, tls: ssl.SSLContext) -> FastLane | None:
+    """The short way to a server, unless the environment names a proxy for it."""
+    where = urlsplit(server)
+    host = where.hostname
+    proxies = urllib.request.getproxies()
+    is_direct = not proxies.keys() & {where.scheme, "all"}
+    if host is None or not (is_direct or urllib.request.proxy_bypass(host)):
+        return None
+    is_tls = where.scheme == "https"
+    port = where.port or (443 if is_tls else 80)
+    return FastLane(Address(host, port, where.path.rstrip("/"), tls if is_tls else None))
 
 
 def _config(kubeconfig: Path | None, context: str | None) -> SingleConfig:

@@ -12,7 +12,8 @@ import msgspec
 from numalign.adapters.kubernetes.api_server import ApiServer
 from numalign.core.cluster import lease
 from numalign.core.cluster.lease import Record, Step, Watching
-from numalign.core.errors import ApiError
+from numalign.core.errors import ApiError, WireError
+from numalign.wire.faults import DECODE_FAULTS
 from numalign.wire.kubernetes.api import LEASES, Head
 
 CALL_SECONDS_MAX: Final = 5.0
@@ -145,10 +146,13 @@ class Election:
             return  # it runs out by itself
 
     async def _read(self) -> Record | None:
-        data = await self._api.get(
-            LEASES, self._name, self._namespace, seconds_max=CALL_SECONDS_MAX
-        )
-        return None if data is None else _record(msgspec.json.decode(data, type=_Lease))
+        try:
+            data = await self._api.get(
+                LEASES, self._name, self._namespace, seconds_max=CALL_SECONDS_MAX
+            )
+            return None if data is None else _record(msgspec.json.decode(data, type=_Lease))
+        except (WireError, *DECODE_FAULTS) as error:
+            raise ApiError(f"found no {LEASES.name} in {self._name}: {error}", code=0) from error
 
     async def _write(self, body: dict[str, Any]) -> None:
         await self._api.replace(

@@ -40,6 +40,10 @@ def _bind(state: State, event: events.BindWanted, pod: ClusterPod) -> list[event
     if pod.host:
         text = "" if pod.host == event.host else f"the pod is already on {pod.host}"
         return [events.AnswerBind(event.ticket, text)]
+    if state.reserved.pop(event.uid, None) is not None and state.placed[event.uid] == event.host:
+        # It was promised this host.
+        state.asked_binds.setdefault(event.uid, []).append(event.ticket)
+        return [*state.assume(pod, event.host)]
     if event.uid in state.assumed:
         # Asked for twice: its end answers both, and nothing is counted twice.
         under_way = state.placed[event.uid]

@@ -33,6 +33,8 @@ from numalign.adapters.kubernetes.api_server import (
 from numalign.apps.scheduler import events, find_host
 from numalign.apps.scheduler.metrics import SchedulerMetrics
 from numalign.apps.scheduler.model import State
+from numalign.apps.scheduler.room import calls
+from numalign.apps.scheduler.room import events as room_events
 from numalign.apps.scheduler.step import next_turn_at, step
 from numalign.core.cluster.publish.zones import HostTopology
 from numalign.core.cluster.scheduling.constraints import HostFacts
@@ -42,10 +44,12 @@ from numalign.wire.kubernetes import nrt, scheduling_bodies
 from numalign.wire.kubernetes.api import HOSTS, NRTS, PODS, Kind
 from numalign.wire.kubernetes.extender import (
     BindAsked,
+    Filtered,
     HostsAsked,
     PreemptAsked,
     Victims,
 )
+from numalign.wire.kubernetes.room import BUDGETS, budget_from_json, group_from_json
 from numalign.wire.kubernetes.scheduling import ClusterPod, host_from_json, pod_from_json
 
 TOLD_WAITING_MAX: Final = 10_000
@@ -71,9 +75,12 @@ class Scheduler:
         self._troubles: dict[str, str] = {}
         self._catch_ups: asyncio.Queue[events.CatchUp] = asyncio.Queue()
         self._calls: set[asyncio.Task[None]] = set()
+        self._errors: asyncio.Queue[BaseException] = asyncio.Queue()  # that no call may have
         self._answers: dict[int, asyncio.Future[str]] = {}  # by ticket
         self._tickets = 0
         self._in_a_row = 0
+        self._filtered: Filtered | None = None  # the last answer
+        self._filter_seconds = self.metrics.extender_seconds.labels("filter")
         self.instance = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
 
     # The loop.
@@ -85,9 +92,12 @@ class Scheduler:
             self._follow(HOSTS, host_from_json, _host_event),
             self._follow(NRTS, self._topology, _topology_event),
         ]
+        works += [self._turns(), self._until_broken()]
         if not self.state.is_extender:
-            works.append(self._turns())
             works.append(self._catch_up())
+            works.append(self._follow_groups())
+            if self.state.makes_room:
+                works.append(self._follow(BUDGETS, budget_from_json, calls.budget_event))
             works += [self._tell() for _ in range(TELLERS)]
         async with asyncio.TaskGroup() as group:
             for work in works:
@@ -100,18 +110,32 @@ class Scheduler:
 
     def _carry_out(self, effect: events.Effect) -> None:
         match effect:
-            case events.Bind():
-                self._start(self._bind(effect.pod.pod, effect.host))
+            case events.Bind() | events.Release():
+                self._start(self._place(effect))
+            case events.OpenGate(pod):
+                self._start(self._open_gate(pod))
+            case events.Recreate(pod):
+                self._start(self._recreate(pod.pod))
             case events.ReadUnclearBind():
                 self._start(self._read_unclear(effect))
             case events.FetchPod():
                 self._start(self._fetch(effect))
+            case events.AnswerHosts(_, found):
+                self._filtered = found
+            case events.TouchPod(pod):
+                self._start(self._touch(pod.pod))
             case events.AnswerBind(ticket, text):
                 answer = self._answers.get(ticket)
                 if answer is not None and not answer.done():  # otherwise nobody waits any more
                     answer.set_result(text)
             case events.CountAttempt(result):
                 self.metrics.attempts.labels(result).inc()
+            case room_events.Nominate():
+                self._start(self._told_of(calls.nominate(self._api, effect)))
+            case room_events.Evict():
+                self._start(self._told_of(calls.evict(self._api, effect)))
+            case room_events.CountPreemption(result):
+                self.metrics.preemptions.labels(result).inc()
             case events.CatchUp():
                 self._catch_ups.put_nowait(effect)
             case events.SetCondition() | events.TellEvent():
@@ -122,7 +146,20 @@ class Scheduler:
     def _start(self, call: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(call)
         self._calls.add(task)
-        task.add_done_callback(self._calls.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A call whose end is never told would hold up its host for ever: better to start anew."""
+        self._calls.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._errors.put_nowait(error)
+
+    async def _until_broken(self) -> None:
+        raise await self._errors.get()
+
+    async def _told_of(self, call: Coroutine[None, None, events.Event]) -> None:
+        self.handle(await call)
 
     def _tell_later(self, effect: events.SetCondition | events.TellEvent) -> None:
         if isinstance(effect, events.SetCondition):
@@ -154,7 +191,19 @@ class Scheduler:
                 continue
             event = event_of(seen, time.monotonic())
             if event is not None:
-                self.handle(event)
+                self._handle_object(kind, event)
+
+    def _handle_object(self, kind: Kind, event: events.Event) -> None:
+        """One object of the cluster that nobody foresaw must not end the work for all others."""
+        try:
+            self.handle(event)
+        except Exception:
+            log.exception("object_not_handled", kind=kind.plural)
+            self.metrics.unreadable.labels(kind.plural).inc()
+
+    async def _follow_groups(self) -> None:
+        kind = await calls.served_groups(self._api, self.handle)
+        await self._follow(kind, group_from_json, calls.group_event)
 
     def _topology(self, data: bytes) -> HostTopology:
         found = nrt.read(data)
@@ -206,12 +255,13 @@ class Scheduler:
 
     # Binding.
 
-    async def _bind(self, pod: Pod, host: str) -> None:
-        body = scheduling_bodies.binding(pod, host)
+    async def _place(self, effect: events.Placing) -> None:
+        """Sends a pod to its host, by a binding or by opening its gate, and says how it ended."""
+        pod, host = effect.pod.pod, effect.host
         began = time.perf_counter()
         outcome, text = events.BindOutcome.REFUSED, ""
         try:
-            await self._api.create_part(PODS, pod.name, "binding", body, pod.namespace)
+            await self._request_place(effect)
             self.metrics.bind_seconds.observe(time.perf_counter() - began)
             outcome = events.BindOutcome.BOUND
         except ApiError as error:
@@ -219,12 +269,47 @@ class Scheduler:
             log.warning("bind_failed", pod=_name(pod), host=host, code=error.code, error=text)
             if error.code == 404:
                 outcome = events.BindOutcome.GONE
-            elif error.retry or error.code == 409:
+            elif error.retry or error.code in (409, 422):
                 self.handle(events.BindUnclear(pod.uid, host, text, time.monotonic()))
                 return
         except WireError as error:
             text = str(error)
         self.handle(events.BindEnded(pod.uid, host, outcome, text, time.monotonic()))
+
+    async def _request_place(self, effect: events.Placing) -> None:
+        pod, host = effect.pod.pod, effect.host
+        if isinstance(effect, events.Bind):
+            body = scheduling_bodies.binding(pod, host)
+            await self._api.create_part(PODS, pod.name, "binding", body, pod.namespace)
+        else:
+            body = scheduling_bodies.opened(effect.pod, host)
+            await self._api.patch(PODS, pod.name, body, namespace=pod.namespace)
+
+    async def _open_gate(self, pod: ClusterPod) -> None:
+        body = scheduling_bodies.opened(pod)
+        try:
+            await self._api.patch(PODS, pod.pod.name, body, namespace=pod.pod.namespace)
+            log.info("gate_opened", pod=_name(pod.pod))
+        except (ApiError, WireError) as error:
+            log.warning("gate_not_opened", pod=_name(pod.pod), error=str(error))
+
+    async def _touch(self, pod: Pod) -> None:
+        body = scheduling_bodies.touched(pod, _timestamp()[:19] + "Z")
+        try:
+            await self._api.patch(
+                PODS, pod.name, body, namespace=pod.namespace, form=STRATEGIC, part="status"
+            )
+            log.info("pod_touched", pod=_name(pod))
+        except (ApiError, WireError) as error:
+            log.warning("pod_not_touched", pod=_name(pod), error=str(error))
+
+    async def _recreate(self, pod: Pod) -> None:
+        try:
+            await self._api.delete(PODS, pod.name, pod.namespace, uid=pod.uid)
+            log.info("pod_deleted", pod=_name(pod), why="the kube-scheduler cannot place it")
+        except (ApiError, WireError) as error:
+            log.warning("pod_not_deleted", pod=_name(pod), error=str(error))
+            self.handle(events.RecreateFailed(pod.uid, str(error), time.monotonic()))
 
     async def _read_unclear(self, effect: events.ReadUnclearBind) -> None:
         pod, found, unreadable = effect.pod.pod, None, ""
@@ -293,9 +378,14 @@ class Scheduler:
             found += [f"{kind}: {error}" for kind, error in self._troubles.items()]
         return found
 
-    def filter(self, asked: HostsAsked) -> find_host.Filtered:
-        with self.metrics.extender_seconds.labels("filter").time():
-            return find_host.filtered(self.state, asked)
+    def filter(self, asked: HostsAsked) -> Filtered:
+        """The hosts that are left for a pod; with one call, the one that is kept for it."""
+        began = time.perf_counter()
+        self._tickets += 1
+        self.handle(events.HostsWanted(self._tickets, asked, time.monotonic()))
+        self._filter_seconds.observe(time.perf_counter() - began)
+        assert self._filtered is not None, "a question for hosts is answered at once"
+        return self._filtered
 
     def prioritize(self, asked: HostsAsked) -> Sequence[tuple[str, int]]:
         """How good each host is, from 0 to the highest score."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from numalign.apps.scheduler.room.events import RoomEffect, RoomEvent
 from numalign.core.cluster.publish.zones import HostTopology
 from numalign.core.cluster.scheduling.constraints import HostFacts
+from numalign.wire.kubernetes.extender import Filtered, HostsAsked
 from numalign.wire.kubernetes.scheduling import ClusterPod
 
 # Events. A list says everything there is: what was known before and is not in it is gone, unless it
@@ -140,6 +142,24 @@ class UnclearBindRead:
 
 
 @dataclass(frozen=True, slots=True)
+class RecreateFailed:
+    """A pod that its controller should make anew could not be deleted."""
+
+    uid: str
+    error: str
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class HostsWanted:
+    """A kube-scheduler asks for the hosts of a pod, and wants an answer under this ticket."""
+
+    ticket: int
+    asked: HostsAsked
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
 class BindWanted:
     """A kube-scheduler wants a pod bound, and an answer under this ticket."""
 
@@ -175,11 +195,14 @@ ClusterEvent = (
 )
 Event = (
     ClusterEvent
+    | RoomEvent
     | LeadershipChanged
     | Turn
     | BindEnded
     | BindUnclear
     | UnclearBindRead
+    | RecreateFailed
+    | HostsWanted
     | BindWanted
     | PodFetched
 )
@@ -191,6 +214,28 @@ Event = (
 class Bind:
     pod: ClusterPod
     host: str
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Open the gate of a pod and leave it this host alone; its end is told as that of a bind."""
+
+    pod: ClusterPod
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenGate:
+    """Open the gate of a pod for a kube-scheduler to decide; tried again while it is seen shut."""
+
+    pod: ClusterPod
+
+
+@dataclass(frozen=True, slots=True)
+class Recreate:
+    """Delete a pod that has no host, for its controller to make another one."""
+
+    pod: ClusterPod
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +279,21 @@ class FetchPod:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerHosts:
+    """Answer who asked for hosts."""
+
+    ticket: int
+    found: Filtered
+
+
+@dataclass(frozen=True, slots=True)
+class TouchPod:
+    """Write something into a pod's status, so that a kube-scheduler looks at the pod again."""
+
+    pod: ClusterPod
+
+
+@dataclass(frozen=True, slots=True)
 class AnswerBind:
     """Answer who asked for a bind: an empty text, or what went wrong."""
 
@@ -245,16 +305,22 @@ class AnswerBind:
 class CountAttempt:
     """Count in the metrics how an attempt to place a pod ended."""
 
-    result: str  # scheduled, bind_failed, or outrun: it came too late for its host
+    result: str  # such as scheduled, bind_failed, or outrun: it came too late for its host
 
 
+Placing = Bind | Release
 Effect = (
-    Bind
+    Placing
+    | RoomEffect
+    | OpenGate
+    | Recreate
     | ReadUnclearBind
     | SetCondition
     | TellEvent
     | CatchUp
     | FetchPod
+    | AnswerHosts
+    | TouchPod
     | AnswerBind
     | CountAttempt
 )

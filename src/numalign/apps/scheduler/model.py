@@ -6,13 +6,16 @@ for every event would cost more than all decisions. Nothing in it depends on tim
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from numalign.apps.scheduler.events import Bind, BindWanted
+from numalign.apps.scheduler.events import Bind, BindWanted, Placing, Release
+from numalign.apps.scheduler.room.model import Gangs, Room
+from numalign.core.cluster.between_pods.neighbours import Guard, Located, Neighbours, Newcomer
 from numalign.core.cluster.publish.zones import HostTopology
 from numalign.core.cluster.scheduling.constraints import HostFacts, HostRequirements, objection
+from numalign.core.cluster.scheduling.ledger import Held
 from numalign.core.cluster.scheduling.queue import Queue
 from numalign.core.cluster.scheduling.refusals import Refusal
 from numalign.core.cluster.scheduling.totals import HostUse, requests_of
@@ -48,8 +51,11 @@ class HostFleet(Protocol):
     def pod_gone(self, host: str, uid: str) -> None:
         """A pod is not on a host any more."""
 
-    def changes_missed(self) -> None:
-        """Pods may have come and gone without our knowledge: there was a list."""
+    def changes_missed(self, unbound: Collection[str] = ()) -> None:
+        """Pods may have come and gone without our knowledge: there was a list.
+
+        No kubelet has seen the unbound ones: what was gone when they were listed is gone for them.
+        """
 
     def refusal(self, pod: Pod, host: str) -> Refusal | None:
         """Why this host would not take the pod; None if it would."""
@@ -66,6 +72,18 @@ class HostFleet(Protocol):
     def fits_without(self, pod: Pod, host: str, victims: Collection[str]) -> bool:
         """Whether the host would take the pod once these pods are gone."""
 
+    def takes(self, pod: Pod, host: str, gone: Collection[str] = (), held: Held = ()) -> bool:
+        """The same, proven, and whether the host then still takes those it is held for."""
+
+    def nodes_of(self, host: str, uid: str) -> int:
+        """The NUMA nodes on which a pod holds something, as a mask."""
+
+    def mark(self, host: str) -> object:
+        """What is known of a host now."""
+
+    def restore(self, host: str, mark: object) -> None:
+        """Takes back all pods that were placed since."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tried:
@@ -76,14 +94,47 @@ class Tried:
 
 
 @dataclass(slots=True)
+class PrePlacing:
+    """What a scheduler knows that opens gates, besides the cluster."""
+
+    open_after_seconds: float | None = None  # then a gate is opened that nobody decided about
+    gated_since: dict[str, float] = field(default_factory=dict)  # uid -> when; the oldest first
+    # Pods that a kube-scheduler says it cannot place on the host that we left them, and since when.
+    unfollowed: dict[str, float] = field(default_factory=dict)
+    given_up: set[str] = field(default_factory=set)  # pinned, and their room is free for others
+    avoided: dict[str, Avoided] = field(default_factory=dict)  # by owner
+
+
+@dataclass(frozen=True, slots=True)
+class Avoided:
+    """The hosts that pods of one owner do not get, and until when."""
+
+    hosts: Mapping[str, float]
+    failures: int
+
+
+@dataclass(slots=True)
+class RefusedPod:
+    """A pod that a kube-scheduler asked about, and no host took."""
+
+    pod: ClusterPod
+    generation: int  # of the cluster when it was refused
+    due: float  # not touched before
+    times: int
+
+
+@dataclass(slots=True)
 class State:
     """A cluster as one scheduler sees it."""
 
     fleet: HostFleet
     name: str = SCHEDULER_NAME  # of the scheduler whose pods are ours
     is_extender: bool = False  # a kube-scheduler decides, and tells pods what came of it
+    is_reserving: bool = False  # extender: the best host alone is the answer, and is kept for it
     is_strict: bool = False  # extender: hosts that we know nothing of are refused
     score_max: int = SCORE_MAX  # extender: the highest score that is given
+    pre: PrePlacing | None = None  # gates are opened, instead of pods bound
+    makes_room: bool = True  # pods of lower priority may be evicted
     binds_max: int = BINDS_MAX
     hosts: dict[str, HostFacts] = field(default_factory=dict)
     topologies: dict[str, HostTopology] = field(default_factory=dict)
@@ -91,7 +142,7 @@ class State:
     pods: dict[str, ClusterPod] = field(default_factory=dict)  # that have not ended, by uid
     placed: dict[str, str] = field(default_factory=dict)  # uid -> host, bound or assumed
     assumed: set[str] = field(default_factory=set)  # placed by us, and not yet seen so
-    binds: dict[str, list[Bind]] = field(default_factory=dict)  # by host; the first is under way
+    binds: dict[str, list[Placing]] = field(default_factory=dict)  # by host; the first is under way
     queue: Queue = field(default_factory=Queue)
     told: dict[str, str] = field(default_factory=dict)  # uid -> what its last event said
     synced: set[str] = field(default_factory=set)  # kinds of which there was a list
@@ -100,8 +151,16 @@ class State:
     term: int = 0  # how often this replica was elected
     fetching: dict[int, BindWanted] = field(default_factory=dict)  # by ticket
     asked_binds: dict[str, list[int]] = field(default_factory=dict)  # uid -> tickets
+    reserved: dict[str, float] = field(default_factory=dict)  # assumed by an answer, until when
+    refused: dict[str, RefusedPod] = field(default_factory=dict)  # by uid
     generation: int = 0  # higher after every change that may help a pod
     tried: dict[object, Tried] = field(default_factory=dict)
+    neighbours: Neighbours = field(default_factory=Neighbours)
+    room: Room = field(default_factory=Room)
+    gangs: Gangs = field(default_factory=Gangs)
+    priorities: dict[int, int] = field(default_factory=dict)  # how many placed pods have each
+    has_helper: bool = False  # a pod came that others may want to be near, or to be even with
+    _priority_of: dict[str, int] = field(default_factory=dict)  # of placed pods
     _objections: dict[HostRequirements, dict[str, str | None]] = field(default_factory=dict)
 
     @property
@@ -130,9 +189,41 @@ class State:
         before = self.placed.get(uid)
         if before is not None and before != host:
             self.unplace(uid)
+        if before != host:
+            self.priorities[pod.priority] = self.priorities.get(pod.priority, 0) + 1
+            self._priority_of[uid] = pod.priority
         self.placed[uid] = host
         self.use.setdefault(host, HostUse()).add(uid, requests_of(pod.pod), pod.requirements.ports)
         self.fleet.pod_placed(host, pod.pod)
+        self.tell_neighbours(pod, host)
+
+    def tell_neighbours(self, pod: ClusterPod, host: str) -> None:
+        """A pod is on a host, or other than before: rules of other pods may speak of it."""
+        if self.is_extender:
+            return  # a kube-scheduler looks after rules between pods
+        is_repelling = pod.rules is not None and pod.rules.anti_affinity
+        if (is_repelling or self.neighbours.is_counting) and self.neighbours.came(
+            _located(pod, host)
+        ):
+            self.generation += 1
+            self.has_helper = True
+
+    def guard(self, pod: ClusterPod, without: Collection[str] = ()) -> Guard | None:
+        """Which hosts other pods leave to this one; None: all.
+
+        The pods of ``without`` are taken for gone.
+        """
+        if pod.rules is None and not self.neighbours.repels:
+            return None
+        core = pod.pod
+        newcomer = Newcomer(core.uid, core.namespace, pod.labels, pod.requirements, pod.rules)
+        return self.neighbours.guard(newcomer, self.hosts, self._everyone, without)
+
+    def _everyone(self) -> Iterator[Located]:
+        for uid, host in self.placed.items():
+            pod = self.pods.get(uid)
+            if pod is not None:
+                yield _located(pod, host)
 
     def unplace(self, uid: str) -> None:
         """Counts a pod nowhere."""
@@ -140,25 +231,31 @@ class State:
         self.assumed.discard(uid)
         if host is None:
             return
+        priority = self._priority_of.pop(uid)
+        self.priorities[priority] -= 1
+        if not self.priorities[priority]:
+            del self.priorities[priority]
         use = self.use[host]
         use.remove(uid)
         if not use.pods and host not in self.hosts:
             del self.use[host]
         self.fleet.pod_gone(host, uid)
+        if self.neighbours.is_counting:
+            self.neighbours.went(uid)
 
-    def assume(self, pod: ClusterPod, host: str) -> list[Bind]:
-        """Counts a pod on a host and binds it, after the pods that were given to the host before.
+    def assume(self, pod: ClusterPod, host: str) -> list[Placing]:
+        """Counts a pod on a host and sends it there, after those that the host was given before.
 
         A kubelet admits pods in the order in which they are bound, and its choice depends on it.
         """
         self.place(pod, host)
         self.assumed.add(pod.pod.uid)
-        bind = Bind(pod, host)
+        bind = Bind(pod, host) if self.pre is None else Release(pod, host)
         waiting = self.binds.setdefault(host, [])
         waiting.append(bind)
         return [bind] if len(waiting) == 1 else []
 
-    def next_bind(self, host: str) -> list[Bind]:
+    def next_bind(self, host: str) -> list[Placing]:
         """A bind has ended: the next one of its host."""
         waiting = self.binds[host]
         del waiting[0]
@@ -177,3 +274,9 @@ class State:
         if len(self.tried) >= CLASSES_KEPT_MAX:
             self.tried.clear()
         self.tried[key] = Tried(self.generation, message)
+
+
+def _located(pod: ClusterPod, host: str) -> Located:
+    core = pod.pod
+    repels = pod.rules.anti_affinity if pod.rules is not None else ()
+    return Located(core.uid, host, core.namespace, pod.labels, pod.is_deleted, repels)

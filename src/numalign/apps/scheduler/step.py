@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import Final, assert_never
 
-from numalign.apps.scheduler import asked_binds, events
+from numalign.apps.scheduler import asked_binds, asked_hosts, events, pre_place
 from numalign.apps.scheduler.find_host import class_of, find
 from numalign.apps.scheduler.model import HOSTS, PODS, TOPOLOGIES, State
+from numalign.apps.scheduler.room import events as room_events
+from numalign.apps.scheduler.room import gangs, preemption
 from numalign.core.cluster.publish.zones import HostTopology
 from numalign.core.cluster.scheduling.constraints import HostFacts
 from numalign.core.cluster.scheduling.totals import HostUse
@@ -23,6 +25,14 @@ SCHEDULER_ERROR: Final = "SchedulerError"
 
 def step(state: State, event: events.Event) -> list[events.Effect]:
     """What must be done now, in that order; the state is brought up to date in place."""
+    effects = _step(state, event)
+    if state.has_helper:
+        state.has_helper = False
+        state.queue.wake(None, event.now)
+    return effects
+
+
+def _step(state: State, event: events.Event) -> list[events.Effect]:
     match event:
         case events.LeadershipChanged():
             return _leadership_changed(state, event)
@@ -35,6 +45,21 @@ def step(state: State, event: events.Event) -> list[events.Effect]:
             return [events.ReadUnclearBind(state.binds[host][0].pod, event)]
         case events.UnclearBindRead():
             return _unclear_bind_read(state, event)
+        case events.RecreateFailed():
+            pre_place.recreate_failed(state, event)
+            return []
+        case room_events.NominationWritten():
+            return preemption.nomination_written(state, event)
+        case room_events.EvictionEnded():
+            return preemption.eviction_ended(state, event)
+        case room_events.BudgetsListed() | room_events.BudgetSeen() | room_events.BudgetGone():
+            preemption.follow_budgets(state, event)
+            return []
+        case room_events.GroupsListed() | room_events.GroupSeen() | room_events.GroupGone():
+            gangs.follow_groups(state, event)
+            return []
+        case events.HostsWanted():
+            return asked_hosts.want(state, event)
         case events.BindWanted():
             return asked_binds.want(state, event)
         case events.PodFetched():
@@ -82,7 +107,7 @@ def _pods_listed(state: State, event: events.PodsListed) -> None:
         _pod_gone(state, uid, event.now)
     for pod in event.pods:
         _pod_seen(state, pod, event.now)
-    state.fleet.changes_missed()
+    state.fleet.changes_missed(state.assumed)
     state.synced.add(PODS)
 
 
@@ -94,20 +119,40 @@ def _pod_seen(state: State, pod: ClusterPod, now: float) -> None:
     before = state.pods.get(uid)
     if before is not None and before.host and not pod.host:
         return  # old news: a pod never loses its host
+    if before is not None and before.gang != pod.gang:
+        gangs.gone(state, uid)
     state.pods[uid] = pod
+    if pod.gang is not None:
+        gangs.seen(state, pod)
     if pod.host:
         state.queue.remove(uid)
         state.told.pop(uid, None)
-        elsewhere = state.placed.get(uid) not in (None, pod.host)
-        if before is None or before.host != pod.host or before.pod != pod.pod:
+        pre_place.forget(state, uid)
+        asked_hosts.confirmed(state, uid)
+        where = state.placed.get(uid)
+        preemption.end(state, uid, now)
+        elsewhere = where not in (None, pod.host)
+        if where != pod.host or before is None or before.pod != pod.pod:
             state.place(pod, pod.host)
+        elif before.is_deleted != pod.is_deleted or before.labels != pod.labels:
+            state.tell_neighbours(pod, pod.host)
         state.assumed.discard(uid)
         if elsewhere:
             state.helped(now)
-    elif uid in state.assumed:
+    elif pod.pinned:
+        pre_place.pinned_seen(state, pod, now)
+    else:
+        _unplaced_seen(state, before, pod, now)
+
+
+def _unplaced_seen(state: State, before: ClusterPod | None, pod: ClusterPod, now: float) -> None:
+    uid = pod.pod.uid
+    pre_place.gated_seen(state, pod, now)
+    if uid in state.assumed:
         return  # the bind is under way; its end decides
-    elif pod.scheduler != state.name or pod.is_gated or pod.is_deleted:
+    if not pre_place.is_ours(state, pod):
         state.queue.remove(uid)
+        preemption.end(state, uid, now)
     elif before is not None and uid in state.queue and class_of(before) != class_of(pod):
         state.queue.changed(uid, now)
     else:
@@ -115,9 +160,13 @@ def _pod_seen(state: State, pod: ClusterPod, now: float) -> None:
 
 
 def _pod_gone(state: State, uid: str, now: float) -> None:
+    preemption.end(state, uid, now)
+    gangs.gone(state, uid)
     state.pods.pop(uid, None)
     state.queue.remove(uid)
     state.told.pop(uid, None)
+    pre_place.forget(state, uid)
+    asked_hosts.confirmed(state, uid)
     if uid in state.placed:
         state.unplace(uid)
         state.helped(now)
@@ -186,6 +235,7 @@ def _topology_seen(state: State, topology: HostTopology, now: float) -> None:
 def _leadership_changed(state: State, event: events.LeadershipChanged) -> list[events.Effect]:
     state.is_elected, state.is_leading = event.is_leading, False
     if not event.is_leading:
+        preemption.forget_all(state)
         return []
     state.term += 1
     return [events.CatchUp(state.term)]
@@ -200,7 +250,12 @@ def _caught_up(state: State, event: events.CaughtUp) -> None:
 
 
 def next_turn_at(state: State, now: float) -> float | None:
-    """When the next pod can be tried; None: not before something else has happened."""
+    """When something can be done; None: not before something else has happened."""
+    times = (_next_pod_at(state, now), pre_place.next_at(state), asked_hosts.next_at(state))
+    return min((at for at in times if at is not None), default=None)
+
+
+def _next_pod_at(state: State, now: float) -> float | None:
     if not state.is_leading or state.missing:
         return None
     if sum(map(len, state.binds.values())) >= state.binds_max:
@@ -209,17 +264,45 @@ def next_turn_at(state: State, now: float) -> float | None:
 
 
 def _turn(state: State, now: float) -> list[events.Effect]:
-    if next_turn_at(state, now) is None:
-        return []
+    effects = [*pre_place.due(state, now), *asked_hosts.due(state, now)]
+    if _next_pod_at(state, now) is None:
+        return effects
     uid = state.queue.pop(now)
-    if uid is None:
-        return []
-    pod = state.pods[uid]
+    return effects if uid is None else [*effects, *_try_pod(state, state.pods[uid], now)]
+
+
+def _try_pod(state: State, pod: ClusterPod, now: float) -> list[events.Effect]:
+    uid = pod.pod.uid
+    others = pre_place.handed_over(state, pod)
+    if others is not None:
+        state.queue.back_off(uid, now)
+        return others
+    minimum = 1 if pod.gang is None else gangs.minimum_of(state, pod)
+    if minimum != 1:
+        return _try_gang(state, pod, minimum, now)
     host, message = find(state, pod)
     if host is not None:
+        preemption.end(state, uid, now)
         return [*state.assume(pod, host)]
+    message, effects = preemption.attempt(state, pod, message, now)
     state.queue.park(uid, now)
-    return _tell_once(state, pod, UNSCHEDULABLE, message)
+    told = _tell_once(state, pod, UNSCHEDULABLE, pre_place.in_our_words(state, message))
+    return [*told, *effects]
+
+
+def _try_gang(state: State, pod: ClusterPod, minimum: int | str, now: float) -> list[events.Effect]:
+    if isinstance(minimum, str):
+        found: list[events.Effect] | gangs.GangWaits = gangs.GangWaits(minimum, (pod,))
+    else:
+        found = gangs.attempt(state, pod, minimum, now)
+    if isinstance(found, list):
+        return found
+    effects: list[events.Effect] = []
+    for one in found.waiting:
+        state.queue.park(one.pod.uid, now)
+        message = pre_place.in_our_words(state, found.message)
+        effects += _tell_once(state, one, UNSCHEDULABLE, message)
+    return [*effects, *found.effects]
 
 
 def _tell_once(state: State, pod: ClusterPod, reason: str, message: str) -> list[events.Effect]:
@@ -238,8 +321,9 @@ def _tell_once(state: State, pod: ClusterPod, reason: str, message: str) -> list
 
 def _bind_ended(state: State, event: events.BindEnded) -> list[events.Effect]:
     is_bound = event.outcome is events.BindOutcome.BOUND
+    result = "scheduled" if state.pre is None else "released"
     return [
-        events.CountAttempt("scheduled" if is_bound else "bind_failed"),
+        events.CountAttempt(result if is_bound else "bind_failed"),
         *_bind_settled(state, event),
         *asked_binds.answers(state, event),
         *state.next_bind(event.host),
@@ -255,10 +339,11 @@ def _unclear_bind_read(state: State, event: events.UnclearBindRead) -> list[even
         outcome = events.BindOutcome.GONE  # the watch may have told of its end while it was read
     else:
         _pod_seen(state, found, event.now)
-        if found.host == unclear.host:
+        where = found.host or found.pinned
+        if where == unclear.host:
             outcome, error = events.BindOutcome.BOUND, ""
-        elif found.host:
-            error = f"the pod is already on {found.host}"
+        elif where:
+            error = f"the pod is already on {where}"
     return _bind_ended(
         state, events.BindEnded(unclear.uid, unclear.host, outcome, error, event.now)
     )
@@ -271,7 +356,7 @@ def _bind_settled(state: State, event: events.BindEnded) -> list[events.Effect]:
         case events.BindOutcome.BOUND:
             state.queue.remove(uid)
             state.told.pop(uid, None)
-            if pod is None or state.is_extender:
+            if pod is None or state.is_extender or state.pre is not None:
                 return []
             name = f"{pod.pod.namespace}/{pod.pod.name}"
             note = f"Successfully assigned {name} to {event.host}"
@@ -280,15 +365,15 @@ def _bind_settled(state: State, event: events.BindEnded) -> list[events.Effect]:
             _pod_gone(state, uid, event.now)
             return []
         case events.BindOutcome.REFUSED:
-            if uid in state.assumed:
+            # It may be seen elsewhere by now, and stays there.
+            if uid in state.assumed and state.placed.get(uid) == event.host:
                 state.unplace(uid)
                 state.generation += 1  # what it held is free for others
                 state.queue.wake(None, event.now)
-            if pod is None or pod.host:
+            if pod is None or pod.host or pod.pinned:
                 return []
             state.queue.back_off(uid, event.now)
-            return _tell_once(
-                state, pod, SCHEDULER_ERROR, f"binding to {event.host}: {event.error}"
-            )
+            text = pre_place.in_our_words(state, f"binding to {event.host}: {event.error}")
+            return _tell_once(state, pod, SCHEDULER_ERROR, text)
         case _:
             assert_never(event.outcome)

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from numalign.core.errors import ApiError, WireError
+from numalign.wire.faults import DECODE_FAULTS
 
 _SEGMENT: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9.:]{0,252}")
 TEXT_MAX: Final = 1_000  # of a server's own words
@@ -119,14 +120,14 @@ _STATUS: Final = msgspec.json.Decoder(Status)
 def page_of(data: bytes) -> Page:
     try:
         return _PAGE.decode(data)
-    except msgspec.MsgspecError as exc:
+    except DECODE_FAULTS as exc:
         raise WireError(f"found {_shown(data)}, expected a list of objects: {exc}") from exc
 
 
 def watch_line_of(data: bytes) -> WatchLine:
     try:
         return _LINE.decode(data)
-    except msgspec.MsgspecError as exc:
+    except DECODE_FAULTS as exc:
         raise WireError(f"found {_shown(data)}, expected a line of a watch: {exc}") from exc
 
 
@@ -134,7 +135,7 @@ def head_of(data: bytes | msgspec.Raw) -> Head:
     """The head of any object; an empty one where it has none."""
     try:
         return _HEADED.decode(data).metadata
-    except msgspec.MsgspecError:
+    except DECODE_FAULTS:
         return Head()
 
 
@@ -142,7 +143,7 @@ def refusal_of(data: bytes | msgspec.Raw, *, code: int, retry_after: str = "") -
     """What the server's refusal means, in its own words."""
     try:
         status = _STATUS.decode(data)
-    except msgspec.MsgspecError:
+    except DECODE_FAULTS:
         status = Status(message=_shown(bytes(data)))
     seconds = float(retry_after) if retry_after.isdigit() else 0.0
     if not seconds and status.details is not None:

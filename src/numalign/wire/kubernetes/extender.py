@@ -8,12 +8,13 @@ and repeats the objects byte for byte, because we never look into them.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 import msgspec
 
 from numalign.core.errors import WireError
+from numalign.wire.faults import DECODE_FAULTS
 from numalign.wire.kubernetes.scheduling import ClusterPod, pod_from_json
 
 # 5,000 full Node objects with images and conditions are some 30 MB; names are 150 kB.
@@ -29,6 +30,19 @@ class HostsAsked:
     pod: ClusterPod
     names: tuple[str, ...]
     objects: Mapping[str, msgspec.Raw] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """Which hosts are left, and why the others are not; the hopeless ones not even when empty.
+
+    With an ``error`` the question could not be answered, and shall be asked again.
+    """
+
+    kept: Collection[str]
+    failed: Mapping[str, str] = field(default_factory=dict)
+    hopeless: Mapping[str, str] = field(default_factory=dict)
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +139,7 @@ def read_hosts_asked(data: bytes) -> HostsAsked:
     for item in args.nodes.items or ():
         try:
             name = _HEAD.decode(item).metadata.name
-        except msgspec.DecodeError as error:
+        except DECODE_FAULTS as error:
             raise WireError(f"ExtenderArgs: Nodes.items: not a v1.Node: {error}") from error
         if not name:
             raise WireError("ExtenderArgs: Nodes.items: found a v1.Node without metadata.name")
@@ -163,10 +177,10 @@ def _decoded(decoder: msgspec.json.Decoder[_T], data: bytes, kind: str) -> _T:
         raise WireError(f"{kind}: found {len(data)} bytes, at most {BODY_BYTES_MAX} are read")
     try:
         return decoder.decode(data)
-    except msgspec.DecodeError as error:
-        raise WireError(f"{kind}: {error}") from error
     except RecursionError as error:
         raise WireError(f"{kind}: nested too deeply") from error
+    except DECODE_FAULTS as error:
+        raise WireError(f"{kind}: {error}") from error
 
 
 def _pod(data: msgspec.Raw) -> ClusterPod:

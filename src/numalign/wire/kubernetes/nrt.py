@@ -17,6 +17,7 @@ from numalign.core.cluster.publish.placement import PublishedPlacement
 from numalign.core.cluster.publish.zones import Attribute, HostTopology, Zone, ZoneResource, numa_id
 from numalign.core.errors import WireError
 from numalign.core.values.quantity import Quantity
+from numalign.wire.faults import DECODE_FAULTS
 from numalign.wire.kubernetes import placement
 from numalign.wire.kubernetes.api import HOSTS, NRTS
 
@@ -96,7 +97,7 @@ def read(data: bytes) -> NrtObject:
         )
     try:
         found = _DECODER.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
+    except DECODE_FAULTS as exc:
         raise WireError(f"found no NodeResourceTopology: {exc}") from exc
     return _checked(found)
 

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from numalign.core.errors import WireError
+from numalign.wire.faults import DECODE_FAULTS
 from numalign.wire.pods.records import Metadata, PodRecord, PodSpec
 
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
@@ -36,8 +37,26 @@ class _NodeAffinity(msgspec.Struct):
     requiredDuringSchedulingIgnoredDuringExecution: _Terms | None = None  # noqa: N815
 
 
+class LabelSelector(msgspec.Struct):
+    matchLabels: dict[str, str] | None = None  # noqa: N815
+    matchExpressions: list[Expression] | None = None  # noqa: N815
+
+    @property
+    def all_expressions(self) -> list[Expression]:
+        return self.matchExpressions or []
+
+
+class PodTerm(msgspec.Struct):
+    topologyKey: str = ""  # noqa: N815
+    labelSelector: LabelSelector | None = None  # noqa: N815
+    namespaces: list[str] | None = None
+    namespaceSelector: LabelSelector | None = None  # noqa: N815
+    matchLabelKeys: list[str] | None = None  # noqa: N815
+    mismatchLabelKeys: list[str] | None = None  # noqa: N815
+
+
 class _PodAffinity(msgspec.Struct):
-    requiredDuringSchedulingIgnoredDuringExecution: list[Any] | None = None  # noqa: N815
+    requiredDuringSchedulingIgnoredDuringExecution: list[PodTerm] | None = None  # noqa: N815
 
 
 class Affinity(msgspec.Struct):
@@ -53,8 +72,19 @@ class _Toleration(msgspec.Struct):
     effect: str = ""
 
 
-class _Spread(msgspec.Struct):
+class SpreadRule(msgspec.Struct):
     whenUnsatisfiable: str = "DoNotSchedule"  # noqa: N815
+    topologyKey: str = ""  # noqa: N815
+    maxSkew: int = 1  # noqa: N815
+    minDomains: int | None = None  # noqa: N815
+    labelSelector: LabelSelector | None = None  # noqa: N815
+    matchLabelKeys: list[str] | None = None  # noqa: N815
+    nodeAffinityPolicy: str | None = None  # noqa: N815
+    nodeTaintsPolicy: str | None = None  # noqa: N815
+
+
+class _Group(msgspec.Struct):
+    podGroupName: str | None = None  # noqa: N815
 
 
 class _Gate(msgspec.Struct):
@@ -67,10 +97,12 @@ class Spec(PodSpec):
     nodeSelector: dict[str, str] | None = None  # noqa: N815
     affinity: Affinity | None = None
     tolerations: list[_Toleration] | None = None
-    topologySpreadConstraints: list[_Spread] | None = None  # noqa: N815
+    topologySpreadConstraints: list[SpreadRule] | None = None  # noqa: N815
     volumes: list[dict[str, Any]] | None = None  # type: ignore[assignment] # here of every kind
     resourceClaims: list[Any] | None = None  # noqa: N815
     hostNetwork: bool = False  # noqa: N815
+    preemptionPolicy: str | None = None  # noqa: N815
+    schedulingGroup: _Group | None = None  # noqa: N815
 
 
 class _Metadata(Metadata):
@@ -127,7 +159,7 @@ def read(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
     """An object in JSON, by ``POD`` or ``NODE``."""
     try:
         return decoder.decode(data)
-    except msgspec.DecodeError as error:
+    except DECODE_FAULTS as error:
         kind = decoder.type.__name__.removeprefix("Api")
         raise WireError(f"found no v1.{kind}: {error}") from error
 

@@ -25,6 +25,7 @@ from numalign.core.machine.machine import MEMORY_BYTES_MAX, HugePages
 from numalign.core.settings import Fidelity, ReservedMemory, Settings, Version
 from numalign.core.values.quantity import Quantity
 from numalign.core.values.sets import ID_MAX, format_list, parse_list
+from numalign.wire.faults import DECODE_FAULTS
 
 VERSION: Final = "1"
 # All annotations of an object together may have 256 KiB; others may want some of them.
@@ -134,7 +135,7 @@ def decode(text: str) -> PublishedPlacement:
     try:
         record = _DECODER.decode(_unpacked(packed))
         return _placement(record)
-    except (ValueError, msgspec.MsgspecError, binascii.Error, zlib.error) as exc:
+    except (*DECODE_FAULTS, ValueError, binascii.Error, zlib.error) as exc:
         raise WireError(f"found a placement that cannot be read: {exc}") from exc
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from numalign.core.cluster.refused_pods import GATE, Owner, SeenPod, shape_of
 from numalign.core.errors import WireError
+from numalign.wire.faults import DECODE_FAULTS
 from numalign.wire.kubernetes.objects import MIRROR_ANNOTATION, POD, ApiPod, read
 from numalign.wire.pods.manifests import core_pod
 
@@ -139,7 +140,12 @@ def next_name(name: str) -> str:
 
 
 def _object(data: bytes) -> dict[str, Any]:
-    found = msgspec.json.decode(data)
-    if not isinstance(found, dict) or not isinstance(found.get("metadata"), dict):
-        raise WireError("found no v1.Pod, expected one")
+    """All members of a pod; WireError unless those that are looked at are of their types."""
+    record = read(POD, data)
+    try:
+        found: dict[str, Any] = msgspec.json.decode(data)
+    except DECODE_FAULTS as error:  # in a member that is not looked at
+        raise WireError(f"found no v1.Pod: {error}") from error
+    if not record.metadata.name or not record.metadata.resourceVersion:
+        raise WireError("found a v1.Pod without name or resourceVersion, expected one of a cluster")
     return found

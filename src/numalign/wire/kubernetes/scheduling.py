@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
+from numalign.core.cluster.between_pods.gangs import GangRef
+from numalign.core.cluster.between_pods.rules import PodRules
 from numalign.core.cluster.scheduling.constraints import (
     HostFacts,
     HostPort,
@@ -21,11 +23,15 @@ from numalign.core.cluster.scheduling.constraints import (
 from numalign.core.errors import WireError
 from numalign.core.pod import Pod, counted
 from numalign.core.values.quantity import Quantity
-from numalign.wire.kubernetes import objects
+from numalign.wire.kubernetes import objects, pod_rules
 from numalign.wire.pods.manifests import core_pod
 from numalign.wire.pods.workloads import expanded
 
 TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
+PRE_PLACE_GATE: Final = "numalign.io/pre-place"
+PRE_PLACED_ANNOTATION: Final = "numalign.io/pre-placed"  # the host that its opened gate names
+VOLUME_CLAIMS: Final = "persistent volume claims"
+RESOURCE_CLAIMS: Final = "resourceClaims"
 _BOUND_VOLUMES: Final = ("persistentVolumeClaim", "ephemeral")
 
 
@@ -45,6 +51,14 @@ class ClusterPod:
     version: str = ""
     unschedulable: str | None = None  # the message of PodScheduled=False, where there is one
     owner: str = ""  # kind/name of the controller
+    awaits_us: bool = False  # gated, and by nobody but us
+    pinned: str = ""  # the one host that we left to it when we opened its gate
+    nominated: str = ""  # where a scheduler makes room for it
+    labels: Mapping[str, str] = field(default_factory=dict)
+    rules: PodRules | None = None  # about other pods
+    gang: GangRef | None = None
+    preempts: bool = True  # others may be evicted for it
+    is_mirror: bool = False  # of a manifest on its host: nobody but the host can end it
 
     @property
     def is_over(self) -> bool:
@@ -98,7 +112,31 @@ def _cluster_pod(record: objects.ApiPod) -> ClusterPod:
             None,
         ),
         f"{owner.kind}/{owner.name}" if owner else "",
+        [gate.name for gate in spec.schedulingGates or ()] == [PRE_PLACE_GATE],
+        _pinned(record),
+        status.nominatedNodeName,
+        metadata.labels or {},
+        pod_rules.rules_of(record),
+        pod_rules.gang_of(record),
+        spec.preemptionPolicy != "Never",
+        objects.MIRROR_ANNOTATION in (metadata.annotations or ()),
     )
+
+
+def _pinned(record: objects.ApiPod) -> str:
+    """The host that we chose for it: what we noted, if its affinity allows that one alone."""
+    host = (record.metadata.annotations or {}).get(PRE_PLACED_ANNOTATION, "")
+    if not host or record.spec.schedulingGates:
+        return ""
+    affinity = record.spec.affinity
+    required = (
+        affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution
+        if affinity is not None and affinity.nodeAffinity is not None
+        else None
+    )
+    terms = (required.nodeSelectorTerms or ()) if required is not None else ()
+    only = objects.Expression("metadata.name", "In", [host])
+    return host if terms and all(only in (term.matchFields or ()) for term in terms) else ""
 
 
 def _requirements(record: objects.ApiPod) -> HostRequirements:
@@ -117,7 +155,7 @@ def _requirements(record: objects.ApiPod) -> HostRequirements:
             for t in spec.tolerations or ()
         ),
         ports=tuple(_ports(spec)),
-        unsupported=tuple(_unsupported(spec, affinity)),
+        unsupported=tuple(_unsupported(spec)),
     )
 
 
@@ -142,19 +180,13 @@ def _ports(spec: objects.Spec) -> Iterator[HostPort]:
                 yield HostPort(number, port.protocol, port.hostIP or HostPort(0).address)
 
 
-def _unsupported(spec: objects.Spec, affinity: objects.Affinity) -> Iterator[str]:
-    for name, part in (
-        ("required pod affinity", affinity.podAffinity),
-        ("required pod anti-affinity", affinity.podAntiAffinity),
-    ):
-        if part is not None and part.requiredDuringSchedulingIgnoredDuringExecution:
-            yield name
-    if any(s.whenUnsatisfiable == "DoNotSchedule" for s in spec.topologySpreadConstraints or ()):
-        yield "topologySpreadConstraints with DoNotSchedule"
+def _unsupported(spec: objects.Spec) -> Iterator[str]:
+    if spec.affinity is not None:
+        yield from pod_rules.unknown_rules(spec)
     if any(volume.get(kind) for volume in spec.volumes or () for kind in _BOUND_VOLUMES):
-        yield "persistent volume claims"
+        yield VOLUME_CLAIMS
     if spec.resourceClaims:
-        yield "resourceClaims"
+        yield RESOURCE_CLAIMS
 
 
 def host_from_json(data: bytes) -> HostFacts:

@@ -273,6 +273,13 @@ def test_after_a_list_a_host_with_pods_that_it_has_not_published_has_to_publish_
     assert placed(cluster, a_pod("q", (2, 1, 0))) == "w0"
 
 
+def test_after_a_list_pods_that_nobody_has_bound_yet_are_in_no_doubt():
+    cluster = cluster_of(kubelet(policy="single-numa-node"))
+    assert placed(cluster, a_pod("p", (2, 1, 0))) == "w0"
+    cluster.changes_missed({"p"})
+    assert cluster.refusal(a_pod("q", (2, 1, 0)), "w0") is None
+
+
 def test_a_host_that_might_refuse_the_pod_if_another_ended_comes_after_those_that_would_not():
     # Node 0 of the used host is full. If x ended, the init container would go there, and the app
     # with it, for which there are too few CPUs.

@@ -1,8 +1,8 @@
 """What a pod and a host demand of each other besides NUMA: labels, taints, ports and readiness.
 
-A scheduler of its own must honour all of it. What is not implemented here (required pod affinity,
-hard topology spread, volumes that are not bound) is told by ``HostRequirements.unsupported``: such
-a pod is refused in clear words, never placed by half of its rules. Amounts are in ``totals``.
+A scheduler of its own must honour all of it. What is not implemented (volumes that are not bound,
+claims) is told by ``HostRequirements.unsupported``: such a pod is refused in clear words, never
+placed by half of its rules. Amounts are in ``totals``, rules about other pods in ``between_pods``.
 """
 
 from __future__ import annotations
@@ -112,16 +112,28 @@ def objection(requirements: HostRequirements, host: HostFacts) -> str | None:
         return f"taint {taint.key}{value}:{taint.effect} that the pod does not tolerate"
     if not host.is_ready and not _tolerated(_NOT_READY, requirements.tolerations):
         return "not ready"
-    if any(host.labels.get(key) != value for key, value in requirements.selector):
+    if not _selector_holds(requirements, host):
         return "labels do not match the pod's nodeSelector"
-    if requirements.terms is not None and not any(
-        _term_holds(term, host) for term in requirements.terms
-    ):
+    if not _affinity_holds(requirements, host):
         return "labels do not match the pod's required node affinity"
     return None
 
 
 # Node affinity.
+
+
+def is_selected(requirements: HostRequirements, host: HostFacts) -> bool:
+    """Whether a host has what the pod's nodeSelector and required node affinity ask for."""
+    return _selector_holds(requirements, host) and _affinity_holds(requirements, host)
+
+
+def _selector_holds(requirements: HostRequirements, host: HostFacts) -> bool:
+    return all(host.labels.get(key) == value for key, value in requirements.selector)
+
+
+def _affinity_holds(requirements: HostRequirements, host: HostFacts) -> bool:
+    terms = requirements.terms
+    return terms is None or any(_term_holds(term, host) for term in terms)
 
 
 def _term_holds(term: Term, host: HostFacts) -> bool:

@@ -39,7 +39,7 @@ from numalign.core.cluster.scheduling.constraints import HostFacts
 from numalign.core.cluster.scheduling.fragmentation import Packing
 from numalign.core.cluster.scheduling.interleavings import Departure, PodClass, class_of
 from numalign.core.cluster.scheduling.ledger import Ledger
-from numalign.core.cluster.scheduling.rebuild import Frame, free_by_node, rebuilt
+from numalign.core.cluster.scheduling.rebuild import Frame, free_by_node, nodes_held, rebuilt
 from numalign.core.cluster.scheduling.refusals import Refusal
 from numalign.core.kubelet.admission.verdict import verdict_on
 from numalign.core.kubelet.decisions import Admitted
@@ -51,6 +51,8 @@ from numalign.core.pod import Pod, is_memory_type
 # packing the order in which they are tried is only a guess, so more are compared.
 ENOUGH: Final = 8
 ENOUGH_TO_PACK: Final = 32
+# What becomes useless to a mix cannot be guessed from what is free, so many more are compared.
+ENOUGH_FOR_A_MIX: Final = 512
 _FIRST_TRIED: Final = 256
 _SHAPES_KEPT_MAX: Final = 64
 _SHAPES_NUMBERED_MAX: Final = 4_096
@@ -58,7 +60,11 @@ _GONE_KEPT_MAX: Final = 32  # of one host
 _GUESSES: Final[Mapping[Packing, Strategy]] = {
     Packing.KEEP_WHOLE: Strategy.MOST_ALLOCATED,
     Packing.SPREAD: Strategy.LEAST_ALLOCATED,
+    Packing.FRAGMENTATION: Strategy.MOST_ALLOCATED,
 }
+
+# How good it is for a host to go from one state to the next, 0 to 100.
+Growth = Callable[[Frame, HostState, HostState], int]
 
 
 T = TypeVar("T")
@@ -91,14 +97,25 @@ class _Known:
     judged: dict[int, _Judged] = field(default_factory=dict)  # by the number of a class
 
 
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    pods: dict[str, Pod]
+    confirmed: dict[str, int]
+    gone: dict[str, Departure]
+    doubtful: set[str]
+    ledger: Ledger | None
+
+
 class _PerFrame(Generic[T]):
-    """Answers that are the same for all hosts of one frame, by the class of the pod."""
+    """Answers that are the same for all hosts of one frame, by the classes of the pods."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[int, int], tuple[Frame, T]] = {}
+        self._kept: dict[tuple[int, ...], tuple[Frame, T]] = {}
 
-    def get(self, frame: Frame, pod_class: int, ask: Callable[[], T]) -> T:
-        key = (id(frame), pod_class)
+    def get(
+        self, frame: Frame, pod_class: int, ask: Callable[[], T], others: Iterable[int] = ()
+    ) -> T:
+        key = (id(frame), pod_class, *others)
         kept = self._kept.get(key)
         if kept is None or kept[0] is not frame:  # the number of a frame that is gone comes again
             if len(self._kept) >= _SHAPES_NUMBERED_MAX:
@@ -117,14 +134,21 @@ class Fleet:
         strategy: Strategy = Strategy.LEAST_ALLOCATED,
         weights: Weights | None = None,
         pack: Packing | None = None,
+        growth: Growth | None = None,
         waits_for_publication: bool = False,
     ) -> None:
-        """With ``waits_for_publication`` a host gets no pod that its managers place while another
-        one is not published. A pod that ends unheard of can then hardly lead to a refusal."""
+        """``growth`` is what ``Packing.FRAGMENTATION`` scores by.
+
+        With ``waits_for_publication`` a host gets no pod that its managers place while another one
+        is not published. A pod that ends unheard of can then hardly lead to a refusal.
+        """
         self._waits_for_publication = waits_for_publication
         self._is_exact = is_exact
         self._packing = pack
+        self._growth = growth
         self._enough = ENOUGH if pack is None else ENOUGH_TO_PACK
+        if pack is Packing.FRAGMENTATION:
+            self._enough = ENOUGH_FOR_A_MIX
         strategy = strategy if pack is None else _GUESSES[pack]
         self._hosts: dict[str, _Known] = {}
         self._columns = Columns()
@@ -213,16 +237,19 @@ class Fleet:
                 del known.gone[next(iter(known.gone))]
         self._refresh(known)
 
-    def changes_missed(self) -> None:
+    def changes_missed(self, unbound: Collection[str] = ()) -> None:
         """Pods may have come and gone without our knowledge: there was a list instead of a watch.
 
-        Where a host has not published a pod yet it has to do so before more can be told.
+        Where a host has not published a pod yet it has to do so before more can be told; but no
+        kubelet has seen the unbound ones, so for them all that is not listed is gone for sure.
         """
         for known in self._hosts.values():
             sure = known.confirmed
-            known.doubtful = {uid for uid in known.pods if sure.get(uid, 0) < confirm.SURE}
+            known.doubtful = {
+                uid for uid in known.pods if sure.get(uid, 0) < confirm.SURE and uid not in unbound
+            }
             if known.doubtful and known.ledger is not None:
-                known.ledger = ledger.doubted(known.ledger)
+                known.ledger = ledger.doubted(known.ledger, known.doubtful)
                 self._refresh(known)
 
     def _known(self, name: str) -> _Known:
@@ -254,6 +281,13 @@ class Fleet:
         """The states in which a host may be, where it publishes its placement."""
         known = self._hosts.get(host)
         return () if known is None or known.ledger is None else known.ledger.states
+
+    def frame_and_state(self, host: str) -> tuple[Frame, HostState] | None:
+        """The managers of a host and what they hold, where that is known for sure."""
+        known = self._hosts.get(host)
+        if known is None or known.ledger is None or not known.ledger.states:
+            return None
+        return known.ledger.frame, known.ledger.states[0]
 
     # Verdicts.
 
@@ -328,6 +362,42 @@ class Fleet:
         verdict, _ = ledger.checked(ledger.without(known.ledger, victims), pod)
         return isinstance(verdict, Admitted)
 
+    def takes(
+        self, pod: Pod, host: str, gone: Collection[str] = (), held: ledger.Held = ()
+    ) -> bool:
+        """Whether the host would take the pod once others are gone, and still those held for."""
+        known = self._hosts.get(host)
+        if known is None or known.ledger is None:
+            # Nobody knows what the others hold there: their end helps no NUMA node for sure.
+            return self.refusal(pod, host) is None
+        return ledger.takes(known.ledger, pod, gone, held)
+
+    def nodes_of(self, host: str, uid: str) -> int:
+        """The NUMA nodes on which a pod holds CPUs or memory, as a mask; 0 if that is not known."""
+        known = self._hosts.get(host)
+        if known is None or known.ledger is None:
+            return 0
+        book = known.ledger
+        return nodes_held(book.frame, (*book.states, book.base)[0], uid)
+
+    # A decision about several pods that comes to nothing leaves no trace.
+
+    def mark(self, host: str) -> object:
+        """What is known of a host now, for ``restore``."""
+        known = self._known(host)
+        return _Mark(
+            dict(known.pods), dict(known.confirmed), dict(known.gone), set(known.doubtful),
+            known.ledger,
+        )  # fmt: skip
+
+    def restore(self, host: str, mark: object) -> None:
+        """Takes back all pods that were placed since, as if nobody had thought of it."""
+        assert isinstance(mark, _Mark), "only what mark gave can be restored"
+        known = self._known(host)
+        known.pods, known.confirmed, known.gone = mark.pods, mark.confirmed, mark.gone
+        known.doubtful, known.ledger = mark.doubtful, mark.ledger
+        self._refresh(known)
+
     def _in_order(self, evaluation: Evaluation) -> Iterator[int]:
         """All hosts, the most promising first: those that fit by the common rules, by score."""
         keys = evaluation.scores + np.where(evaluation.fitting, 1_000, 0)
@@ -378,14 +448,17 @@ class Fleet:
     def _class_number(self, pod: Pod) -> int:
         """The number of a pod's class; one pod is asked about on many hosts in a row."""
         if pod is not self._asked[0]:
-            pod_class = class_of(pod)
-            if pod_class not in self._classes:
-                if len(self._classes) >= _SHAPES_NUMBERED_MAX:
-                    self._classes.clear()
-                self._classes_seen += 1  # a number is never used again
-                self._classes[pod_class] = self._classes_seen
-            self._asked = (pod, self._classes[pod_class])
+            self._asked = (pod, self._number(class_of(pod)))
         return self._asked[1]
+
+    def _number(self, pod_class: PodClass) -> int:
+        found = self._classes.get(pod_class)
+        if found is None:
+            if len(self._classes) >= _SHAPES_NUMBERED_MAX:
+                self._classes.clear()
+            self._classes_seen += 1  # a number is never used again
+            found = self._classes[pod_class] = self._classes_seen
+        return found
 
     def _judged(self, known: _Known, pod: Pod) -> _Judged:
         pod_class = self._class_number(pod)
@@ -397,14 +470,21 @@ class Fleet:
         return found
 
     def _judge_shared(self, known: _Known, pod: Pod, pod_class: int) -> _Judged:
-        """As ``_judge``; equal hosts with nothing on them are asked once for all."""
+        """As ``_judge``; hosts that published nothing on them are asked once for all.
+
+        If pods of the same classes are on their way to them, that is: in a burst one host of many
+        is asked.
+        """
         assert known.ledger is not None, "only hosts with a placement are asked exactly"
         book = known.ledger
         base = book.base
         held = (base.pods, base.cpu.entries, base.memory.entries, base.devices.entries, base.gone)
-        if book.pending or any(held):
+        if any(held) or book.gone or book.doubtful:
             return self._judge(known, pod, pod_class)
-        return self._of_empty.get(book.frame, pod_class, lambda: self._judge(known, pod, pod_class))
+        on_their_way = sorted(self._number(class_of(other)) for other in book.pending)
+        return self._of_empty.get(
+            book.frame, pod_class, lambda: self._judge(known, pod, pod_class), on_their_way
+        )
 
     def _judge(self, known: _Known, pod: Pod, pod_class: int) -> _Judged:
         assert known.ledger is not None, "only hosts with a placement are asked exactly"
@@ -418,7 +498,9 @@ class Fleet:
         hints = [placement.hint for placement in verdict.placements]
         is_aligned = all(hint.preferred or hint.nodes is None for hint in hints)
         packed = 0
-        if self._packing is not None:
+        if self._packing is Packing.FRAGMENTATION and self._growth is not None:
+            packed = self._growth(book.frame, book.states[0], after[0])
+        elif self._packing is not None:
             free = [fragmentation.free_cpus(book.frame, s) for s in (book.states[0], after[0])]
             packed = fragmentation.score(self._packing, *free)
         return _Judged(None, is_aligned, packed)

@@ -26,6 +26,7 @@ class Packing(StrEnum):
 
     KEEP_WHOLE = "keep-whole"  # break up as little as possible
     SPREAD = "spread"  # the opposite: the emptiest nodes
+    FRAGMENTATION = "fragmentation"  # where least becomes useless to a reference mix
 
 
 def score(packing: Packing, before: Sequence[int], after: Sequence[int]) -> int:
@@ -41,7 +42,7 @@ def score(packing: Packing, before: Sequence[int], after: Sequence[int]) -> int:
     touched = [b - a for b, a in zip(before, after, strict=True) if b > a]
     least = sum(part * part for part in touched)
     keeps = min(SCORE_MAX, SCORE_MAX * least // max(1, lost))
-    return keeps if packing is Packing.KEEP_WHOLE else SCORE_MAX - keeps
+    return SCORE_MAX - keeps if packing is Packing.SPREAD else keeps
 
 
 def free_cpus(frame: Frame, state: HostState) -> list[int]:

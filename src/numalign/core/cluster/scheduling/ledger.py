@@ -80,9 +80,9 @@ def opened(
     return _told(Ledger(rebuilt.frame, base, waiting, tuple(left), frozenset(doubtful)))
 
 
-def doubted(ledger: Ledger) -> Ledger:
-    """The ledger when changes may have been missed: what is on its way may be anywhere."""
-    return _told(replace(ledger, doubtful=frozenset(pod.uid for pod in ledger.pending)))
+def doubted(ledger: Ledger, uids: Iterable[str]) -> Ledger:
+    """The ledger when changes may have been missed: these pods on their way may be anywhere."""
+    return _told(replace(ledger, doubtful=frozenset(uids)))
 
 
 def came(ledger: Ledger, pod: Pod) -> Ledger:
@@ -218,6 +218,30 @@ def checked(ledger: Ledger, pod: Pod) -> tuple[Verdict | None, tuple[HostState, 
     if outcomes is None or not outcomes.refused <= before.refused:
         return None, ()
     return verdict, outcomes.states
+
+
+Held = Iterable[tuple[Pod, Collection[str]]]  # pods that room is held for, and who makes it
+
+
+def takes(ledger: Ledger, pod: Pod, gone: Collection[str] = (), held: Held = ()) -> bool:
+    """Whether the host would take a pod once others are gone, and still those it is held for.
+
+    Each of those comes when the pods that make room for it are gone, which is after this one.
+    """
+    book = without(ledger, gone) if gone else ledger
+    verdict, states = checked(book, pod)
+    if not isinstance(verdict, Admitted):
+        return False
+    waiting = tuple(held)
+    for after in states:
+        state = after
+        for other, leaving in waiting:
+            for uid in leaving:
+                state = hosts.ended(state, uid)
+            state, verdict = interleavings.verdict(ledger.frame, state, other)
+            if not isinstance(verdict, Admitted):
+                return False
+    return True
 
 
 def _told(ledger: Ledger) -> Ledger:

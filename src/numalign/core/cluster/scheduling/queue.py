@@ -90,6 +90,13 @@ class Queue:
                 return uid
         return None
 
+    def take(self, uid: str) -> None:
+        """A pod that is decided about out of turn: as if it had been popped."""
+        waiting = self._pods.get(uid)
+        if waiting is not None:
+            waiting.parked_at = None
+            waiting.entry = self._next_entry()
+
     def park(self, uid: str, now: float) -> None:
         """No host takes it now: it waits for a change, and at the latest for five minutes."""
         waiting = self._failed(uid, now)

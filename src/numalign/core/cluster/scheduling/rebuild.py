@@ -242,3 +242,20 @@ def free_by_node(frame: Frame, state: HostState) -> dict[int, dict[str, int]]:
                     more = (there & left).bit_count() * NANOS
                     amounts[name] = amounts.get(name, 0) + more
     return found
+
+
+def nodes_held(frame: Frame, state: HostState, uid: str) -> int:
+    """The NUMA nodes on which a pod holds CPUs or memory, as a mask."""
+    cpus = state.cpu.pod_sets.get(uid, 0)
+    for own in state.cpu.entries.get(uid, {}).values():
+        cpus |= own
+    found = 0
+    for node, there in frame.host.cpu_topology.nodes.items():
+        if cpus & there:
+            found |= 1 << node
+    blocks = [*state.memory.pod_blocks.get(uid, ())]
+    for more in state.memory.entries.get(uid, {}).values():
+        blocks += more
+    for block in blocks:
+        found |= mask_of(block.nodes)
+    return found

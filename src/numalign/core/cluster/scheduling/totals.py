@@ -6,7 +6,7 @@ counted as there: CPUs in thousandths, all else in whole units.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -68,6 +68,13 @@ class HostUse:
             else:
                 del self.used[name]
         self.ports.pop(uid, None)
+
+    def without(self, uids: Iterable[str]) -> HostUse:
+        """The same host if these pods were gone."""
+        found = HostUse(dict(self.pods), dict(self.ports), dict(self.used))
+        for uid in uids:
+            found.remove(uid)
+        return found
 
     def lack(self, requests: Mapping[str, int], host: HostFacts) -> Lack | None:
         """The first thing that is missing for these requests beside the pods that are here."""

@@ -1,0 +1,1 @@
+"""Where pods compete for room: preemption, held room, and gangs."""
