@@ -7,7 +7,7 @@ STATE ?= .run
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check e2e-quick e2e e2e-numa mutations twin bench lock proto clean
+.PHONY: help setup run test check e2e-quick e2e e2e-numa mutations twin bench sim lock proto clean
 
 help: ## Show what can be done
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,8 +51,11 @@ twin: setup ## The real kubelet beside our agent, step by step; CONFIG=name for 
 bench: setup ## Measure, beside the real Go code where Go is installed
 	$(BIN)/python -m bench
 
-proto: setup ## Make the gRPC messages anew from src/numalign/wire/grpc/_generated/*.proto
-	$(BIN)/python -m grpc_tools.protoc --proto_path=src --python_out=src --pyi_out=src src/numalign/wire/grpc/_generated/*.proto
+sim: setup ## Simulate fleets: the report that compares schedulers on traces and a preset
+	$(BIN)/python -m bench.sim
+
+proto: setup ## Make the protobuf messages anew from src/numalign/wire/*/_generated/*.proto
+	$(BIN)/python -m grpc_tools.protoc --proto_path=src --python_out=src --pyi_out=src src/numalign/wire/*/_generated/*.proto
 
 lock: setup ## Resolve the dependencies anew into requirements.lock
 	$(BIN)/python -m pip install --quiet uv

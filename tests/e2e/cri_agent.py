@@ -12,6 +12,7 @@ from numalign.adapters.cri.client import CriClient
 from numalign.adapters.cri.runtime import OWNER
 from numalign.adapters.local.paths import cgroup_parent
 from numalign.apps.agent.runtimes.containers import owner_of
+from numalign.core.errors import PeerError
 
 KUBELET = """
 apiVersion: kubelet.config.k8s.io/v1beta1
@@ -119,10 +120,18 @@ class CriAgent(AgentProcess):
         if self.process is not None and self.process.poll() is None:
             self.kill()
         for one in self.sandboxes():
-            self.asked(lambda client, one=one: client.stop_sandbox(one.id))
-            self.asked(lambda client, one=one: client.remove_sandbox(one.id))
+            self.until(lambda one=one: self._is_removed(one.id), "the sandbox to be removed")
         remove_cgroups(cgroup_parent(self.state))
         super().clean_up()
+
+    def _is_removed(self, sandbox):
+        """An agent that was killed may have left a container that is just being started."""
+        try:
+            self.asked(lambda client: client.stop_sandbox(sandbox))
+            self.asked(lambda client: client.remove_sandbox(sandbox))
+        except PeerError:
+            return False
+        return True
 
 
 def pod(name, *, script=None, image=BUSYBOX, container=None, **arguments):

@@ -61,7 +61,7 @@ def test_a_full_disk_refuses_pods_and_is_over_when_there_is_room_again():
         assert_refused_and_alive(agent, "refused", "No space left on device")
         (agent.state / "filler").unlink()
         agent.until(lambda: agent.apply(small("after")).status_code in {201, 409}, "room")
-        agent.until(lambda: agent.request("GET", "/readyz").status_code == 200, "all to be well")
+        agent.until_well()
 
 
 def test_a_state_directory_that_becomes_read_only_refuses_pods_and_the_agent_lives():

@@ -84,7 +84,7 @@ def test_1200_idle_connections_of_a_stranger_take_neither_agent_nor_descriptors(
             assert agent.apply(manifest("through")).status_code == 201
             agent.until_phase("through", "Running")
             assert tcp_status(agent) == b"200", "an idle connection makes place for a new one"
-            assert agent.request("GET", "/readyz").status_code == 200
+            assert agent.problems() == []
         assert agent.process.poll() is None
 
 
@@ -111,7 +111,7 @@ def test_40_pods_run_with_48_descriptors_and_readyz_says_what_is_short():
             answer = agent.request("DELETE", f"/pods?name={name}")
             assert answer.status_code in {200, 202}, answer.text
         agent.until(lambda: not agent.pod_list(), "all to end")
-        agent.until(lambda: agent.request("GET", "/readyz").status_code == 200, "all to be well")
+        agent.until_well()
 
 
 def restarts(agent, name):
@@ -125,7 +125,7 @@ def test_48_descriptors_outlast_1200_idle_connections():
             assert seconds_of(agent) < 5
             assert agent.apply(manifest("through")).status_code == 201
             agent.until_phase("through", "Running")
-        agent.until(lambda: agent.request("GET", "/readyz").status_code == 200, "all to be well")
+        agent.until_well()
 
 
 def test_streams_of_strangers_leave_those_of_the_owner_alone():

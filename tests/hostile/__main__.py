@@ -17,11 +17,12 @@ def run(seconds, seed, say):
     with Hostile() as agent:
         world = World(agent, random.Random(seed))
         end = time.monotonic() + seconds
-        kinds, weights = list(actions.ACTIONS), list(actions.ACTIONS.values())
-        checks = 0
+        bag, checks = [], 0
         try:
             while time.monotonic() < end:
-                for action in world.rng.choices(kinds, weights, k=BETWEEN_CHECKS):
+                for _ in range(BETWEEN_CHECKS):
+                    bag = bag or _bag(world.rng)
+                    action = bag.pop()
                     world.done.append(action.__name__)
                     action(world)
                     time.sleep(world.rng.random() * 0.1)
@@ -36,7 +37,16 @@ def run(seconds, seed, say):
             say(laws.dump(world))
             say(agent.said()[-6000:])
             raise
+        finally:
+            world.end_plugin()
         return Counter(world.done)
+
+
+def _bag(rng):
+    """Every kind of action as often as it weighs: none is left out for long."""
+    found = [action for action, weight in actions.ACTIONS.items() for _ in range(weight)]
+    rng.shuffle(found)
+    return found
 
 
 def _start_over(world):

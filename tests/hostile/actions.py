@@ -9,10 +9,14 @@ import subprocess
 import time
 from pathlib import Path
 
+from tests.adapters.grpc.plugin_peers import RESOURCE
 from tests.apps.agent.processes import manifest
+from tests.hostile.plugin import MODES
 from tests.hostile.world import marked
 
 from numalign.adapters.local.paths import cgroup_parent
+
+DEVICE_SHARE = 0.3  # of the pods that want a device
 
 JUNK = (
     b"",
@@ -47,7 +51,12 @@ def pod(world, name=None):
     command = ("sh", "-c", f": {marker}; {script}", marker)
     spec = {"restartPolicy": rng.choice(["Always", "OnFailure", "Never"])}
     cpu = rng.choice([None, 1, "500m", "100m"])
-    return manifest(name or world.new_name(), cpu=cpu, command=command, **spec)
+    found = manifest(name or world.new_name(), cpu=cpu, command=command, **spec)
+    if rng.random() < DEVICE_SHARE:
+        resources = found["spec"]["containers"][0].setdefault("resources", {})
+        for amounts in ("requests", "limits"):
+            resources.setdefault(amounts, {})[RESOURCE] = str(rng.choice([1, 1, 2]))
+    return found
 
 
 # Files.
@@ -255,6 +264,15 @@ def remove_logs(world):
             path.unlink()
 
 
+def start_plugin(world):
+    """Another device plugin in the place of the one that is there, well-behaved or not."""
+    world.start_plugin(world.rng.choice(MODES))
+
+
+def kill_plugin(world):
+    world.end_plugin()
+
+
 def poke_plugin_sockets(world):
     """Garbage where the kubelet's plugins register."""
     for path in world.agent.state.glob("*/*.sock"):
@@ -291,4 +309,6 @@ ACTIONS = {
     make_read_only: 1,
     remove_logs: 1,
     poke_plugin_sockets: 2,
+    start_plugin: 4,
+    kill_plugin: 2,
 }

@@ -10,25 +10,19 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 from tests.apps.agent.processes import AgentProcess
+from tests.paths import CHECKOUT
 
 STATE_MEGABYTES = 8
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")  # of Debian's faketime
 DESCRIPTORS = 160  # of the agent: few enough to be used up
 QUIET_SECONDS = 60.0
-
-
-CONFIG = """\
-kind: KubeletConfiguration
-apiVersion: kubelet.config.k8s.io/v1beta1
-cpuManagerPolicy: static
-reservedSystemCPUs: '0'
-"""
 
 
 class Hostile(AgentProcess):
@@ -86,6 +80,21 @@ class World:
     held: list[socket.socket] = field(default_factory=list)  # connections of a bad client
     stopped: list[int] = field(default_factory=list)  # processes that got SIGSTOP
     number: int = 0
+    plugin: subprocess.Popen[bytes] | None = None
+
+    def start_plugin(self, mode):
+        self.end_plugin()
+        command = [sys.executable, "-m", "tests.hostile.plugin"]
+        command += [str(self.agent.state / "device-plugins"), mode]
+        self.plugin = subprocess.Popen(
+            command, cwd=CHECKOUT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+    def end_plugin(self):
+        if self.plugin is not None:
+            self.plugin.kill()
+            self.plugin.wait()
+            self.plugin = None
 
     def new_name(self):
         self.number += 1
@@ -112,6 +121,7 @@ class World:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGCONT)
         self.stopped.clear()
+        self.start_plugin("good")
         state = self.agent.state
         subprocess.run(["mount", "-o", "remount,rw", str(state)], check=True)
         (state / "filler").unlink(missing_ok=True)

@@ -15,10 +15,13 @@ from tests.mutations.access import MUTATIONS as ACCESS
 from tests.mutations.confinement import MUTATIONS as CONFINEMENT
 from tests.mutations.core import MUTATIONS as CORE
 from tests.mutations.daemons import MUTATIONS as DAEMONS
+from tests.mutations.fleet import MUTATIONS as FLEET
+from tests.mutations.nri import MUTATIONS as NRI
+from tests.mutations.room import MUTATIONS as ROOM
 from tests.paths import CHECKOUT
 
 Mutation = tuple[str, str, str, str, str]  # what breaks, file, old text, new text, tests
-MUTATIONS: Sequence[Mutation] = (*ACCESS, *DAEMONS, *CONFINEMENT, *CORE)
+MUTATIONS: Sequence[Mutation] = (*ACCESS, *DAEMONS, *ROOM, *CONFINEMENT, *CORE, *NRI, *FLEET)
 COPIED = ("src", "tests", "docs", "examples", "pyproject.toml")
 SECONDS_MAX = 300
 
@@ -32,18 +35,21 @@ def fault_of(mutation: Mutation) -> str:
     return "the new text is the old one" if old == new else ""
 
 
-def run_tests(copy: Path, tests: Iterable[str], seconds_max: int = SECONDS_MAX) -> int:
-    """Runs tests on a copy of the tree; pytest's exit status."""
+def run_tests(copy: Path, tests: Iterable[str], seconds_max: int = SECONDS_MAX) -> tuple[int, str]:
+    """Runs tests on a copy of the tree; pytest's exit status, and what it said."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": f"{copy}/src:{copy}"}
-    return subprocess.run(
+    done = subprocess.run(
         command,
         cwd=copy,
         env=environment,
         capture_output=True,
+        text=True,
+        errors="replace",
         timeout=seconds_max,
         check=False,
-    ).returncode
+    )
+    return done.returncode, done.stdout
 
 
 def survives(mutation: Mutation, copy: Path) -> bool:
@@ -53,7 +59,7 @@ def survives(mutation: Mutation, copy: Path) -> bool:
     whole = path.read_text()
     path.write_text(whole.replace(old, new))
     try:
-        status = run_tests(copy, tests.split())
+        status, _ = run_tests(copy, tests.split())
     except subprocess.TimeoutExpired:
         return False  # a breakage that hangs is noticed too
     finally:
@@ -77,11 +83,12 @@ def copied() -> Iterator[Path]:
         yield copy
 
 
-def are_green(mutations: Iterable[Mutation]) -> bool:
-    """Whether the named tests pass on the tree as it is: red tests would catch anything."""
+def redness(mutations: Iterable[Mutation]) -> str:
+    """How the named tests fail on the tree as it is, "" if they do not: red ones catch anything."""
     tests = sorted({test for *_, tests in mutations for test in tests.split()})
     with copied() as copy:
-        return run_tests(copy, tests, 10 * SECONDS_MAX) == 0
+        status, said = run_tests(copy, tests, 10 * SECONDS_MAX)
+        return said if status else ""
 
 
 def check(numbered: Sequence[tuple[int, Mutation]]) -> list[str]:
@@ -117,7 +124,8 @@ def main() -> int:
         for number, (name, file, _, _, tests) in chosen:
             print(f"{number:3} {name}  [{file}; {tests}]")
         return 0
-    if not are_green(one for _, one in chosen):
+    if said := redness(one for _, one in chosen):
+        print(said[-4000:], file=sys.stderr)
         print("the tests beside the breakages fail on the unbroken tree", file=sys.stderr)
         return 2
     with ThreadPoolExecutor(options.jobs) as pool:

@@ -112,7 +112,7 @@ MUTATIONS = [
     (
         "a pod is active for as long as it likes",
         f"{AGENT}/steps/lifecycle.py",
-        "if limit is None or not is_active or now - known.created_at < limit:",
+        "if limit is None or now - known.created_at < limit:",
         "if True:",
         PROBES,
     ),
@@ -188,7 +188,7 @@ MUTATIONS = [
     ),
     (
         "the owner of a manifest counts as the agent",
-        f"{AGENT}/starting/takeover.py",
+        f"{AGENT}/watching/manifests.py",
         "m.source, now, asker=m.asker)",
         "m.source, now)",
         REAL,

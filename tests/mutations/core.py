@@ -543,8 +543,8 @@ MUTATIONS = [
     (
         "packing prefers the emptiest node",
         "src/numalign/core/cluster/scheduling/fragmentation.py",
-        "return keeps if packing is Packing.KEEP_WHOLE else SCORE_MAX - keeps",
-        "return SCORE_MAX - keeps if packing is Packing.KEEP_WHOLE else keeps",
+        "return SCORE_MAX - keeps if packing is Packing.SPREAD else keeps",
+        "return keeps if packing is Packing.SPREAD else SCORE_MAX - keeps",
         "tests/core/cluster/scheduling/test_fragmentation.py",
     ),
     (

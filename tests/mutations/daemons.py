@@ -1,6 +1,9 @@
 """Breakages of the daemons: what breaks, where, old text, new text, who must notice."""
 
 AGENT = "src/numalign/apps/agent"
+SCHEDULER = "src/numalign/apps/scheduler"
+PRE_PLACE = "tests/apps/scheduler/test_pre_place.py"
+ASKED_HOSTS = "tests/apps/scheduler/test_asked_hosts.py"
 SIMULATION = "tests/simulation/test_agent.py"
 
 MUTATIONS = [
@@ -77,7 +80,7 @@ MUTATIONS = [
     (
         "an agent that has halted goes on deciding",
         f"{AGENT}/step.py",
-        '    if state.halted:\n        return state, _answer_all(event, "AgentHalted", state.halted)\n',
+        '    if state.halted:\n        return state, failures.answer_all(event, "AgentHalted", state.halted)\n',
         "",
         "tests/apps/agent/test_step.py",
     ),
@@ -98,9 +101,9 @@ MUTATIONS = [
     (
         "the driver starts before it pins",
         f"{AGENT}/driver.py",
-        "        for effect in effects:\n            match effect:",
-        "        for effect in sorted(effects, key=lambda e: isinstance(e, PinContainers)):\n"
-        "            match effect:",
+        "        for effect in effects:\n            what =",
+        "        for effect in sorted(effects, key=lambda e: isinstance(e, events.PinContainers)):\n"
+        "            what =",
         "tests/apps/agent/test_driver.py",
     ),
     (
@@ -120,9 +123,65 @@ MUTATIONS = [
     (
         "drift is not looked for",
         f"{AGENT}/step.py",
-        "        events.RepairDrift(placement.running_pins(setup, state)),\n",
+        "        events.RepairDrift(placement.running_pins(setup, state), state.pods),\n",
         "",
         "tests/apps/agent/test_driver.py",
+    ),
+    (
+        "a full disk admits nobody new with what a deleted pod gives back",
+        f"{AGENT}/step.py",
+        "            return lifecycle.exited(setup, state, event)\n        case _:\n            return state, []",
+        "            return decide(setup, state, event)\n        case _:\n            return state, []",
+        "tests/apps/agent/steps/test_unsaved.py",
+    ),
+    (
+        "a pod whose end could not be saved is started again on a full disk",
+        f"{AGENT}/step.py",
+        "            return known is None or known.deleting\n",
+        "            return True\n",
+        "tests/apps/agent/steps/test_unsaved.py",
+    ),
+    (
+        "a changed pod in one file does not wait for the one before it",
+        f"{AGENT}/steps/admission.py",
+        "(source.startswith(FILE) and known.source == source)",
+        "False",
+        "tests/apps/agent/steps/test_workloads.py",
+    ),
+    (
+        "a CPU that is offline is given to a pod",
+        f"{AGENT}/steps/admission.py",
+        "before_it = host_changes.without_offline(state) if state.offline else state.host",
+        "before_it = state.host",
+        "tests/apps/agent/steps/test_host_changes.py",
+    ),
+    (
+        "a clock that is set moves no back-off",
+        f"{AGENT}/steps/host_changes.py",
+        "        retry_at=_later(status.retry_at, by),\n",
+        "",
+        "tests/apps/agent/steps/test_clock.py",
+    ),
+    (
+        "a damaged manifest ends its pod",
+        "src/numalign/adapters/local/manifests.py",
+        "            known.problem = self._without_path(name, text)\n",
+        "            known.problem = self._without_path(name, text)\n            self._take(name, known, ())\n",
+        "tests/adapters/local/test_manifests.py",
+    ),
+    (
+        "a file that changes while it is read is taken",
+        "src/numalign/adapters/local/files.py",
+        "    if stamp_of(before) != stamp_of(after) or len(data) != after.st_size:",
+        "    if len(data) != after.st_size:",
+        "tests/adapters/local/test_manifests.py",
+    ),
+    (
+        "more files than the limit push out those that are taken",
+        "src/numalign/adapters/local/manifests.py",
+        "(name not in self._files, os.fsencode(name))",
+        "os.fsencode(name)",
+        "tests/adapters/local/test_manifests.py",
     ),
     (
         "a watch event of a pod that is gone is lost",
@@ -235,5 +294,89 @@ MUTATIONS = [
         "placed_mempolicy(setup, state, uid, container.name),",
         "None,",
         "tests/apps/agent/steps/test_memory_policies.py",
+    ),
+    (
+        "an opened pod holds no room after a restart",
+        f"{SCHEDULER}/pre_place.py",
+        "        state.place(pod, pod.pinned)\n",
+        "        pass\n",
+        PRE_PLACE,
+    ),
+    (
+        "a host that the kube-scheduler refused is given again",
+        f"{SCHEDULER}/pre_place.py",
+        "    _avoid(pre, _owner_of(pod), pod.pinned, now)\n",
+        "",
+        PRE_PLACE,
+    ),
+    (
+        "our own words count as the kube-scheduler's refusal",
+        f"{SCHEDULER}/pre_place.py",
+        "is_refused = message is not None and not message.startswith(OUR_WORDS)",
+        "is_refused = message is not None",
+        PRE_PLACE,
+    ),
+    (
+        "the room of a pod that was given up stays taken",
+        f"{SCHEDULER}/pre_place.py",
+        "    pre.given_up.add(uid)\n    if uid in state.placed:\n        state.unplace(uid)\n",
+        "    pre.given_up.add(uid)\n    if uid in state.placed:\n",
+        PRE_PLACE,
+    ),
+    (
+        "a gate is opened though somebody decided",
+        f"{SCHEDULER}/pre_place.py",
+        "        if is_decided:\n            continue\n",
+        "",
+        PRE_PLACE,
+    ),
+    (
+        "a host that was promised is not kept",
+        f"{SCHEDULER}/asked_hosts.py",
+        "    state.place(pod, host)\n    state.assumed.add(uid)\n",
+        "    state.assumed.add(uid)\n",
+        ASKED_HOSTS,
+    ),
+    (
+        "a promise is never taken back",
+        f"{SCHEDULER}/asked_hosts.py",
+        "        _free(state, uid, now)\n        effects.append",
+        "        effects.append",
+        ASKED_HOSTS,
+    ),
+    (
+        "a refusal for now waits for somebody else's change",
+        f"{SCHEDULER}/asked_hosts.py",
+        "    if late:\n",
+        "    if late and not late:\n",
+        ASKED_HOSTS,
+    ),
+    (
+        "a refused pod is not touched when a host would take it",
+        f"{SCHEDULER}/asked_hosts.py",
+        "        if would_fit[pod_class]:\n",
+        "        if would_fit[pod_class] and not pod:\n",
+        ASKED_HOSTS,
+    ),
+    (
+        "pods that nobody has bound are in doubt after a list",
+        "src/numalign/core/cluster/scheduling/fleet.py",
+        "if sure.get(uid, 0) < confirm.SURE and uid not in unbound",
+        "if sure.get(uid, 0) < confirm.SURE",
+        "tests/core/cluster/scheduling/test_fleet.py",
+    ),
+    (
+        "the line end of a chunk is taken for its content",
+        "src/numalign/wire/http_answer.py",
+        "parts.append(part[: len(part) - 2 + self._left])",
+        "parts.append(part)",
+        "tests/wire/test_http_answer.py",
+    ),
+    (
+        "a connection with half an answer is used again",
+        "src/numalign/adapters/kubernetes/fast_lane.py",
+        "            is_done = False\n",
+        "            is_done = True\n",
+        "tests/adapters/kubernetes/test_fast_lane.py",
     ),
 ]

@@ -23,10 +23,14 @@ _HEAD: Final = "# Made from packaging/helm/numalign by `python -m tests.packagin
 # Each manifest: the template, and the values that differ from the chart's.
 PARTS: Final = {
     "exporter.yaml": ("exporter.yaml", ()),
+    "nri.yaml": ("nri.yaml", ("nri.enabled=true", "nri.taint=true")),
+    "nri-admission.yaml": ("nri-admission.yaml", ("nri.enabled=true",)),
     "redeploy.yaml": ("redeploy.yaml", ()),
     "redeploy-gate.yaml": ("redeploy-gate.yaml", ("redeploy.gate.enabled=true",)),
     "scheduler-extender.yaml": ("scheduler.yaml", ()),
     "scheduler-standalone.yaml": ("scheduler.yaml", ("scheduler.mode=standalone",)),
+    "scheduler-pre-place.yaml": ("scheduler.yaml", ("scheduler.mode=pre-place",)),
+    "scheduler-gate.yaml": ("scheduler-gate.yaml", ("scheduler.mode=pre-place",)),
 }
 
 

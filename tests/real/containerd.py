@@ -170,6 +170,8 @@ disabled_plugins = [{off}]
   socket_path = '{d}/nri.sock'
   plugin_path = '{d}/nri-plugins'
   plugin_config_path = '{d}/nri-conf'
+  # A busy machine takes long to load a program.
+  plugin_registration_timeout = '30s'
 """
 _VERSION_3: Final = """
 [plugins.'io.containerd.cri.v1.images'.pinned_images]

@@ -53,9 +53,10 @@ def control_plane(
     version: str = VERSION,
     has_scheduler: bool = True,
     scheduler_config: str | None = None,
+    api_options: Sequence[str] = (),
 ) -> Iterator[ControlPlane]:
     """A running control plane; all of it is stopped at the end. MissingError without Go."""
-    plane = ControlPlane(programs(version, CONTROL_PLANE), place)
+    plane = ControlPlane(programs(version, CONTROL_PLANE), place, api_options)
     try:
         plane.start()
         if has_scheduler:
@@ -68,8 +69,9 @@ def control_plane(
 class ControlPlane:
     """etcd, kube-apiserver, kube-controller-manager and kube-scheduler, each with its log."""
 
-    def __init__(self, binaries: Path, place: Path) -> None:
+    def __init__(self, binaries: Path, place: Path, api_options: Sequence[str] = ()) -> None:
         self.binaries = binaries
+        self._api_options = tuple(api_options)  # of the API server, such as feature gates
         self.place = place
         self.kubeconfig = place / "kubeconfig"
         ports = free_ports(5)
@@ -136,6 +138,7 @@ class ControlPlane:
             "--service-cluster-ip-range=192.0.2.0/24",
             # Pods here never run, so they need no token; accounts are made where a test uses them.
             "--disable-admission-plugins=ServiceAccount",
+            *self._api_options,
         )
         deadline = time.monotonic() + READY_SECONDS_MAX
         while not self._is_ready():

@@ -70,6 +70,7 @@ class Simulated:
             kept = {uid for uid, pod in self.state.pods.items() if not pod.deleting}
             self.promised -= before.keys() - kept
         assert not self.state.halted, self.state.halted
+        assert not self.state.problems(), "nothing here is unforeseen"
         self.effects_left = crash_after
         try:
             for effect in effects:

@@ -12,10 +12,11 @@ from tests.core.hosts import settings
 
 from numalign.adapters.sources.discovery import discover
 from numalign.apps.agent import events as ev
-from numalign.apps.agent.journal import Journal
 from numalign.apps.agent.metrics import AgentMetrics
 from numalign.apps.agent.model import AgentSetup, AgentState, Allocation
 from numalign.apps.agent.step import step
+from numalign.apps.agent.views.journal import Journal
+from numalign.apps.agent.views.manifests import Look
 from numalign.core.explain.explain import explain
 from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet.admission import node_fit
@@ -69,6 +70,7 @@ class InMemoryAgent:
         self.metrics = AgentMetrics(self.setup)
         self.now = 1_900_000_000.0
         self.problems = []
+        self.manifests = Look()
         self.stubborn = set()  # names of pods whose processes do not end
         self.journal = Journal(
             lambda: self.now, notes_max=notes_max, write_log=lambda *_args, **_values: None

@@ -85,3 +85,9 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
         plain_yaml.load(data)
     except WireError as exc:
         assert str(exc)
+
+
+@pytest.mark.parametrize("text", ["1" * 5_000, "1e-9999", "1" * 50 + ".5"])
+def test_a_number_that_is_not_read_as_one_is_a_plain_text_that_can_be_written_again(text):
+    found = plain_yaml.load(f'{{"a": {text}}}'.encode())["a"]
+    assert type(found) in {str, float}

@@ -61,7 +61,7 @@ _TABLE: Final = {
         {
             "apply": "Have the pods of manifests admitted and run.",
             "delete": "End pods and give back what they hold.",
-            "get": "Show pods, CPUs, memory or devices, and who sits where.",
+            "get": "Show pods, CPUs, memory, devices or manifests: who sits where.",
             "describe": "Show all about a pod or the host: status, who sits where and why.",
             "logs": "Print what a container has written to its stdout and stderr.",
             "top": "Watch NUMA nodes and pods in the terminal.",
@@ -76,7 +76,16 @@ _TABLE: Final = {
             "hosts": "Show the hosts of a cluster by NUMA node, with what is free.",
             "pods": "Show where the containers of a cluster sit.",
             "fit": "Say which hosts of a cluster would take a pod, and why not.",
+            "nri": "Place containers under an unchanged kubelet, inside its runtime.",
             "redeploy": "Clean up after pods that kubelets refused, and end the storm.",
+        },
+    ),
+    "See a fleet before you change it": (
+        "numalign.cli.fleet",
+        {
+            "capacity": "Say how many more pods of a shape fit, by host, pool and fleet.",
+            "defrag": "Plan the moves of pods that let others in, align or waste less.",
+            "simulate": "Simulate a fleet: schedulers and settings side by side.",
         },
     ),
     "Set up": (

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import signal
 import sys
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from datetime import UTC, datetime
+from typing import Final
 
 import structlog
 
+from numalign.adapters.daemon.log_stream import LogStream, is_real, open_missing
 from numalign.core.errors import ConfigError
 from numalign.web import probes
+
+DRAIN_SECONDS_MAX: Final = 1.0  # of each stream at the end; nobody may be reading
 
 
 def address(listen: str, *, option: str = "--listen") -> tuple[str, int] | None:
@@ -23,17 +29,37 @@ def address(listen: str, *, option: str = "--listen") -> tuple[str, int] | None:
     return host.strip("[]"), int(port)
 
 
-def configure_logs() -> None:
-    """One line per event on stderr."""
+def configure_logs() -> Callable[[], int]:
+    """One line per event on stderr, which holds nothing up; gives how many lines were lost."""
+    open_missing()
+    streams = _unblocked()
     structlog.configure(
         processors=[
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.add_log_level,
             structlog.processors.LogfmtRenderer(key_order=("timestamp", "level", "event")),
         ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
+    return lambda: sum(stream.dropped for stream in streams)
+
+
+def _unblocked() -> list[LogStream]:
+    """Puts streams that never wait in place of stdout and stderr, as far as these are ours."""
+    streams = []
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        if is_real(getattr(sys, name), number):
+            stream = LogStream(number, _lost_text)
+            setattr(sys, name, stream)
+            atexit.register(stream.drain, DRAIN_SECONDS_MAX)
+            streams.append(stream)
+    return streams
+
+
+def _lost_text(count: int) -> str:
+    now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+    return f"timestamp={now} level=warning event=log_lines_dropped count={count}\n"
 
 
 async def until_stopped(

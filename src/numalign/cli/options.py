@@ -82,6 +82,15 @@ KubeconfigOption = Annotated[
         help="The way to the cluster. Default: KUBECONFIG, the pod we run in, or ~/.kube/config.",
     ),
 ]
+ShapesOption = Annotated[
+    Path | None,
+    optional(
+        "--shapes",
+        metavar="FILE",
+        help="Reference shapes, as YAML: name -> {cpu: 16, memory: 64Gi, weight: 3}. Their "
+        "capacity is among the metrics.",
+    ),
+]
 TlsCertOption = Annotated[
     Path | None, optional("--tls-cert", help="Serve HTTPS with this certificate.")
 ]

@@ -11,10 +11,26 @@ NumalignError
     └── ApiError       the Kubernetes API server refused, with its code and reason
 
 A pod that does not fit is not an error but an answer: see decisions.Rejected.
-A promise broken by our own code is an AssertionError, and it ends the process.
+A promise broken by our own code is an AssertionError. While one pod, container, manifest or peer is
+handled, it is that object's failure (``unexpected`` puts it into words), and the rest goes on.
 """
 
 from __future__ import annotations
+
+from typing import Final
+
+UNEXPECTED_CHARS_MAX: Final = 300
+
+
+def unexpected(error: BaseException) -> str:
+    """An error that nobody foresaw, in one line for whoever looks after the object it came from."""
+    found, where = error.__traceback__, ""
+    while found is not None:  # the innermost frame is the last one
+        where = f" ({found.tb_frame.f_code.co_filename.rpartition('/')[2]}:{found.tb_lineno})"
+        found = found.tb_next
+    text = " ".join(str(error).split()).encode("utf-8", "backslashreplace").decode()
+    kind = type(error).__name__
+    return f"unexpected {kind}: {text[:UNEXPECTED_CHARS_MAX]}{where}; please report this as a bug"
 
 
 class NumalignError(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from starlette.requests import Request
@@ -40,13 +40,29 @@ class ProblemError(Exception):
 
 
 def encoded(value: object) -> bytes:
-    return msgspec.json.encode(value, enc_hook=str)
+    try:
+        return msgspec.json.encode(value, enc_hook=str)
+    except UnicodeEncodeError:
+        # A name of a file that is no UTF-8, in some text: it is shown, not refused.
+        return msgspec.json.encode(_printable(msgspec.to_builtins(value, enc_hook=str)))
 
 
 def json_answer(
     value: object, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
     return Response(encoded(value), status, headers, media_type=JSON_TYPE)
+
+
+def _printable(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    match value:
+        case str():
+            return value.encode("utf-8", "backslashreplace").decode()
+        case dict():
+            return {_printable(key): _printable(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_printable(item) for item in value]
+        case _:
+            return value
 
 
 def problem_answer(problem: ProblemError) -> Response:

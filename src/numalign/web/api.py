@@ -20,11 +20,12 @@ from starlette.responses import Response
 from numalign.adapters.local.descriptors import shortage
 from numalign.apps.agent.events import Answer
 from numalign.apps.agent.metrics import CONTENT_TYPE, AgentMetrics
-from numalign.apps.agent.model import AgentPod, RunState
+from numalign.apps.agent.model import INTERNAL_ERROR, AgentPod, RunState
 from numalign.apps.agent.notes import Note, values_of
 from numalign.apps.agent.steps.admission import ALREADY_EXISTS
 from numalign.apps.agent.views.answers import Health, Pod
 from numalign.apps.agent.views.captured import captured
+from numalign.apps.agent.views.manifests import manifest_counts, manifest_list
 from numalign.apps.agent.views.node import node_view
 from numalign.apps.agent.views.pods import (
     decisions_view,
@@ -47,6 +48,8 @@ from numalign.web.answers import (
 from numalign.web.openapi import document
 from numalign.web.page import CONTENT_POLICY, PAGE
 from numalign.web.requests import (
+    DECISIONS_MAX,
+    TAIL_LINES_MAX,
     access_of,
     asker_of,
     body_of,
@@ -61,8 +64,6 @@ from numalign.web.requests import (
 from numalign.web.serving.budgets import LongAnswer
 from numalign.wire.bundle import packed
 
-TAIL_LINES_MAX: Final = 1_000_000
-DECISIONS_MAX: Final = 1_000
 _LONG: Final = frozenset({"trace", "explanation"})
 UNAVAILABLE: Final = frozenset({"StateNotSaved"})  # not the pod's fault: try again
 
@@ -149,8 +150,16 @@ class Api:
 
     async def show_metrics(self, request: Request) -> Response:
         # Not in a thread: the counts change while they are written down.
-        text = self.metrics.text(self.agent.state)
+        state = self.agent.state
+        text = self.metrics.text(state, manifest_counts(self.agent.manifests, state))
         return await _costly(request, None, (), lambda: text, CONTENT_TYPE)
+
+    async def list_manifests(self, request: Request) -> Response:
+        """The files of the directory of manifests, and what is wrong with them."""
+        look, state = self.agent.manifests, self.agent.state
+        return await _costly(
+            request, "manifests", (look, state), lambda: encoded(manifest_list(look, state))
+        )
 
     async def healthz(self, request: Request) -> Response:
         del request
@@ -372,7 +381,8 @@ def event_text(note: Note, now: float) -> bytes:
 def _refusal(answer: Answer, pod: Pod | None) -> ProblemError:
     if answer.reason in UNAVAILABLE:
         return ProblemError(503, answer.reason, answer.message, headers={"retry-after": "1"})
-    return ProblemError(422, answer.reason, answer.message, pod=pod)
+    status = 500 if answer.reason == INTERNAL_ERROR else 422
+    return ProblemError(status, answer.reason, answer.message, pod=pod)
 
 
 def _unknown(what: str) -> ProblemError:

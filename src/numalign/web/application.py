@@ -64,6 +64,7 @@ def application(api: Api, access: Access) -> Starlette:
         ("/runs", runs.start, ["POST"]),
         ("/runs/{uid}", runs.show, ["GET"]),
         ("/node", api.show_node, ["GET"]),
+        ("/manifests", api.list_manifests, ["GET"]),
         ("/capture", api.capture, ["GET"]),
         ("/decisions", api.list_decisions, ["GET"]),
         ("/events", api.events, ["GET"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from numalign.apps.agent.events import Answer
-from numalign.apps.agent.model import AgentPod
+from numalign.apps.agent.model import INTERNAL_ERROR, AgentPod
 from numalign.apps.agent.steps.admission import ALREADY_EXISTS
 from numalign.apps.agent.views.answers import Change, Changes
 from numalign.apps.agent.views.port import AgentPort
@@ -40,6 +40,8 @@ async def _apply(agent: AgentPort, workload: Workload, asker: Asker | None) -> l
     owner = None if workload.is_pod else (workload.kind, workload.name)
     answers, whole = await agent.apply(pods, namespace=workload.namespace, owner=owner, asker=asker)
     for answer in (whole, *answers):
+        if answer.reason == INTERNAL_ERROR:
+            raise ProblemError(500, answer.reason, answer.message)
         if answer.reason in UNAVAILABLE and not answer.accepted:
             headers = {"retry-after": "1"}
             raise ProblemError(503, answer.reason, answer.message, headers=headers)

@@ -45,6 +45,8 @@ class ExtenderApi:
         if problems:
             return _json(extender.filter_error(f"numalign is not ready: {'; '.join(problems)}"))
         found = self._scheduler.filter(asked)
+        if found.error:
+            return _json(extender.filter_error(f"numalign: {found.error}"))
         return _json(extender.filter_answer(asked, found.kept, found.failed, found.hopeless))
 
     async def prioritize(self, request: Request) -> Response:

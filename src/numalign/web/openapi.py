@@ -15,26 +15,37 @@ from numalign.apps.agent.views.answers import (
     Decisions,
     Error,
     Health,
+    ManifestList,
     Node,
     PodList,
     Run,
 )
+from numalign.web.requests import DECISIONS_MAX, TAIL_LINES_MAX
+from numalign.wire.pods.manifests import LISTS
+from numalign.wire.pods.workloads import KINDS
 
 Schema = dict[str, Any]
 
 _STRING: Final[Schema] = {"type": "string"}
-_INTEGER: Final[Schema] = {"type": "integer"}
-_BOOLEAN: Final[Schema] = {"type": "boolean"}
+_NAME_TEXT: Final[Schema] = {"type": "string", "minLength": 1}
+# In a query it is a text: '?follow' alone means yes.
+_BOOLEAN: Final[Schema] = {
+    "type": "string",
+    "pattern": "^([01]|[tT][rR][uU][eE]|[fF][aA][lL][sS][eE])?$",
+}
 _ANY_OBJECT: Final[Schema] = {"type": "object"}
-_ANSWERS: Final = (
-    Error,
-    PodList,
-    Changes,
-    Node,
-    Decisions,
-    Health,
-    Run,
-)  # with all that is in them
+_MANIFEST: Final[Schema] = {
+    "type": "object",
+    "required": ["kind"],
+    "properties": {
+        "kind": {"type": "string", "enum": [*KINDS, *sorted(LISTS)]},
+        "apiVersion": _STRING,
+        "metadata": _ANY_OBJECT,
+        "spec": _ANY_OBJECT,
+    },
+}
+# With all that is in them.
+_ANSWERS: Final = (Error, PodList, Changes, Node, ManifestList, Decisions, Health, Run)
 _PLACES: Final = "#/components/schemas/{name}"
 
 
@@ -65,11 +76,16 @@ def _parameter(name: str, where: str, text: str, schema: Schema = _STRING) -> Sc
     }
 
 
+def _numbers(least: int, most: int) -> Schema:
+    return {"type": "integer", "minimum": least, "maximum": most}
+
+
 _UID: Final = _parameter("uid", "path", "metadata.uid of the pod")
 _NAME: Final = _parameter("name", "query", "only the pod of this name")
 _NAMESPACE: Final = _parameter("namespace", "query", "only pods of this namespace")
 _CHANGE_ERRORS: Final = {
     "e401": "no token over TCP",
+    "e500": "nobody foresaw it; the reason is InternalError, and the agent goes on",
     "e429": "too many changes; see Retry-After",
     "e503": "the state could not be saved; see Retry-After",
 }
@@ -86,18 +102,29 @@ def _way(
     return found
 
 
+# How one comes from a pod that was made to the rest of its life.
+_POD_LINKS: Final = {
+    name: {"operationId": name, "parameters": {"uid": "$response.body#/metadata/uid"}}
+    for name in ("showPod", "deletePod", "readLog")
+}
 _BUSY: Final = _errors(e503="too many long answers are being sent; see Retry-After")
 _DELETED: Final = {
     "200": _answer("gone; the pod as it was", _ref("Pod")),
     "202": _answer("its containers are being ended", _ref("Pod")),
+}
+_EXAMPLE: Final = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"generateName": "example-"},
+    "spec": {"containers": [{"name": "main", "command": ["sleep", "1"]}]},
 }
 _POD_BODY: Final = {
     "required": True,
     "description": "Pods and workloads (Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, "
     "CronJob, List), also several documents; others are passed over. At most 1 MiB.",
     "content": {
-        "application/json": {"schema": _ANY_OBJECT},
-        "application/yaml": {"schema": _STRING},
+        "application/json": {"schema": _MANIFEST, "example": _EXAMPLE},
+        "application/yaml": {"schema": _MANIFEST},
     },
 }
 _RUN_BODY: Final = {
@@ -131,7 +158,7 @@ PATHS: Final[dict[str, dict[str, Schema]]] = {
                         "or waits until the one that it replaces has ended",
                         _ref("Changes"),
                     ),
-                    "201": _answer("one pod: admitted", _ref("Pod")),
+                    "201": {**_answer("one pod: admitted", _ref("Pod")), "links": _POD_LINKS},
                     **_errors(
                         e400="not a pod",
                         e408="the body did not come",
@@ -156,7 +183,12 @@ PATHS: Final[dict[str, dict[str, Schema]]] = {
         "delete": _way(
             "End the pod of a name.",
             {**_DELETED, **_errors(e400="no name", e404="no such pod", **_CHANGE_ERRORS)},
-            {**_NAME, "required": True, "description": "the name of the pod"},
+            {
+                **_NAME,
+                "required": True,
+                "description": "the name of the pod",
+                "schema": _NAME_TEXT,
+            },
             {**_NAMESPACE, "description": "its namespace; default without it"},
             is_guarded=True,
         ),
@@ -189,7 +221,9 @@ PATHS: Final[dict[str, dict[str, Schema]]] = {
             _UID,
             _parameter("container", "query", "needed if the pod has several"),
             _parameter("follow", "query", "go on until the container has ended", _BOOLEAN),
-            _parameter("tail", "query", "only so many lines from the end", _INTEGER),
+            _parameter(
+                "tail", "query", "only so many lines from the end", _numbers(0, TAIL_LINES_MAX)
+            ),
             is_guarded=True,
         )
     },
@@ -208,7 +242,7 @@ PATHS: Final[dict[str, dict[str, Schema]]] = {
                         e409="a pod of this name exists",
                         e413="the body is larger than 1 MiB",
                         e422="refused, and why",
-                        **{k: _CHANGE_ERRORS[k] for k in ("e429", "e503")},
+                        **{k: _CHANGE_ERRORS[k] for k in ("e429", "e500", "e503")},
                     ),
                 },
             ),
@@ -231,6 +265,12 @@ PATHS: Final[dict[str, dict[str, Schema]]] = {
             {"200": _answer("the host", _ref("Node")), **_BUSY},
         )
     },
+    "/manifests": {
+        "get": _way(
+            "The files of the directory of manifests, their pods, and what is wrong with them.",
+            {"200": _answer("the files", _ref("ManifestList"))},
+        )
+    },
     "/capture": {
         "get": _way(
             "The host as a bundle: machine, configuration, state files, devices and the resources "
@@ -248,7 +288,7 @@ PATHS: Final[dict[str, dict[str, Schema]]] = {
                 **_BUSY,
             },
             _parameter("uid", "query", "only those about this pod"),
-            _parameter("limit", "query", "at most so many", _INTEGER),
+            _parameter("limit", "query", "at most so many", _numbers(1, DECISIONS_MAX)),
             _parameter("trace", "query", "false leaves the traces out, which are long", _BOOLEAN),
         )
     },
@@ -284,7 +324,36 @@ PATHS: Final[dict[str, dict[str, Schema]]] = {
 }
 
 
+_OPERATIONS: Final = {
+    ("/", "get"): "showPage",
+    ("/pods", "get"): "listPods",
+    ("/pods", "post"): "createPod",
+    ("/pods", "delete"): "deleteNamedPod",
+    ("/pods/{uid}", "get"): "showPod",
+    ("/pods/{uid}", "delete"): "deletePod",
+    ("/pods/{uid}/log", "get"): "readLog",
+    ("/runs", "post"): "createRun",
+    ("/runs/{uid}", "get"): "showRun",
+    ("/node", "get"): "showNode",
+    ("/manifests", "get"): "listManifests",
+    ("/capture", "get"): "capture",
+    ("/decisions", "get"): "listDecisions",
+    ("/events", "get"): "followEvents",
+    ("/metrics", "get"): "showMetrics",
+    ("/healthz", "get"): "showHealth",
+    ("/readyz", "get"): "showReadiness",
+    ("/openapi.json", "get"): "showDocument",
+}
+
+
 def document() -> dict[str, Any]:
+    paths = {
+        path: {
+            method: {"operationId": _OPERATIONS[path, method], **way}
+            for method, way in ways.items()
+        }
+        for path, ways in PATHS.items()
+    }
     return {
         "openapi": "3.1.0",
         "info": {
@@ -292,7 +361,7 @@ def document() -> dict[str, Any]:
             "version": __version__,
             "description": "Pods on one NUMA host: what runs where, and why.",
         },
-        "paths": PATHS,
+        "paths": paths,
         "components": {
             "schemas": _schemas(),
             "securitySchemes": {

@@ -21,7 +21,10 @@ from numalign.web.serving.budgets import Budget
 from numalign.wire.pods.records import PodRecord
 from numalign.wire.pods.workloads import Expansion, expanded
 
+TAIL_LINES_MAX: Final = 1_000_000
+DECISIONS_MAX: Final = 1_000
 NAME_CHARS_MAX: Final = 253
+TEXT_CHARS_MAX: Final = 10_000  # of what is wrong with a manifest
 # A uid becomes part of paths, so less is allowed than Kubernetes does.
 _UID: Final = re.compile(r"[A-Za-z0-9][-_.A-Za-z0-9]{0,62}", re.ASCII)
 _HOST: Final = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[^\[\]:]+)(?::[0-9]{1,5})?", re.ASCII)
@@ -182,7 +185,9 @@ def manifests_of(body: bytes) -> Expansion:
     try:
         return expanded(body, source="request").required()
     except WireError as error:
-        raise ProblemError(400, "BadRequest", str(error)) from error
+        text = str(error)
+        shown = text if len(text) <= TEXT_CHARS_MAX else f"{text[:TEXT_CHARS_MAX]} ..."
+        raise ProblemError(400, "BadRequest", shown) from error
 
 
 def identify(record: PodRecord) -> str:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import gzip
 import io
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -29,6 +29,7 @@ from numalign.core.kubelet.older_versions import Kubernetes
 from numalign.core.settings import Fidelity, Version
 from numalign.core.views.podresources import View
 from numalign.wire.checkpoints import state_files
+from numalign.wire.faults import DECODE_FAULTS
 from numalign.wire.pods.records import PodRecord
 
 API_VERSION: Final = "numalign.io/v1"
@@ -139,9 +140,14 @@ def packed(bundle: Bundle) -> bytes:
     sizes = {path: len(data) for path, data in sorted(bundle.files.items())}
     about = msgspec.structs.replace(bundle.about, members=sizes)
     text = document(msgspec.to_builtins(about))
+    return tar_gz([(ABOUT, text), *sorted(bundle.files.items())])
+
+
+def tar_gz(members: Iterable[tuple[str, bytes]]) -> bytes:
+    """An archive of these members in this order, without times or owners."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        for path, data in [(ABOUT, text), *sorted(bundle.files.items())]:
+        for path, data in members:
             member = tarfile.TarInfo(path)
             member.size = len(data)
             member.mode = MEMBER_MODE
@@ -191,5 +197,5 @@ def bundle_of(files: Mapping[str, bytes], source: str) -> Bundle:
 def _typed(data: bytes, kind: type[T], where: str) -> T:
     try:
         return msgspec.json.decode(data, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except DECODE_FAULTS as error:
         raise WireError(f"{where}: {error}. Capture the host again.") from error

@@ -37,6 +37,7 @@ _BOOLS: Final = {
     }.items()
     for text in (word, word.title(), word.upper())
 }
+_HALF: Final = re.compile("[\ud800-\udfff]")
 _INT: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,30})", re.ASCII)
 _FLOAT: Final = re.compile(
     r"[-+]?(?:[0-9]{1,30}\.[0-9]{0,30}|\.[0-9]{1,30}|[0-9]{1,30}(?=[eE]))(?:[eE][-+]?[0-9]{1,3})?",
@@ -85,7 +86,7 @@ def _from_json(value: gojson.Json, depth: int) -> Value:
         case list():
             return [_from_json(item, depth + 1) for item in value]
         case gojson.Number():
-            return _scalar(value)
+            return _scalar(str(value))  # a plain text, where it is no number that we read
         case _:
             return value
 
@@ -138,6 +139,7 @@ def _from_events(events: Iterator[yaml.Event]) -> list[Value]:
         match event:
             case yaml.ScalarEvent():
                 _refuse_tag(event.tag, line)
+                _refuse_half(event.value, line)
                 is_plain = event.implicit[0]
                 stack[-1].add(_scalar(event.value) if is_plain else event.value, line)
             case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
@@ -157,6 +159,12 @@ def _from_events(events: Iterator[yaml.Event]) -> list[Value]:
             case _:
                 pass
     return documents
+
+
+def _refuse_half(text: str, line: int) -> None:
+    """An escape such as \\ud800, which libyaml refuses itself: no text with it can be written."""
+    if not text.isascii() and _HALF.search(text):
+        raise WireError(f"line {line}: found half of a surrogate pair, expected a character")
 
 
 def _refuse_tag(tag: str | None, line: int) -> None:

@@ -317,3 +317,68 @@ def test_a_start_that_never_ends_keeps_no_agent_from_starting():
             assert removals(handler) > 1
 
     run(work())
+
+
+def several(*attempts):
+    found = pb.ListContainersResponse()
+    for number, state in attempts:
+        labels = {wire.POD_UID: "u", wire.CONTAINER_NAME: "c"}
+        metadata = pb.ContainerMetadata(name="c", attempt=number)
+        found.containers.add(id=f"c{number}", metadata=metadata, state=state, labels=labels)
+    return found.SerializeToString()
+
+
+async def refuse(_request):
+    raise RuntimeError("container is in starting state, can't be removed")
+
+
+def test_an_earlier_attempt_that_cannot_be_removed_keeps_no_agent_from_starting():
+    both = several((0, pb.CONTAINER_EXITED), (1, pb.CONTAINER_RUNNING))
+
+    async def work():
+        async with served(
+            RuntimeService_ListContainers=both,
+            RuntimeService_ContainerStatus=report(),
+            RuntimeService_RemoveContainer=refuse,
+        ) as (client, handler):
+            [found] = await runtime_on(client).adopt()
+            assert isinstance(found, Running)
+            assert found.attempt == 1
+            assert removals(handler) == 1
+
+    run(work())
+
+
+@pytest.mark.parametrize("answer", [refuse, hang, GARBAGE])
+def test_a_container_that_the_runtime_says_nothing_about_is_taken_to_run(answer):
+    async def work():
+        async with served(
+            RuntimeService_ListContainers=listed(), RuntimeService_ContainerStatus=answer
+        ) as (client, _):
+            runtime = runtime_on(client)
+            [found] = await runtime.adopt()
+            assert isinstance(found, Running)
+            assert found.pid == 0
+
+    run(work())
+
+
+def test_a_runtime_that_is_not_ready_yet_is_asked_again():
+    refusals = 2
+
+    async def coming_up(_request):
+        nonlocal refusals
+        if refusals:
+            refusals -= 1
+            raise RuntimeError("server is not initialized yet")
+        return listed()
+
+    async def work():
+        async with served(
+            RuntimeService_ListContainers=coming_up, RuntimeService_ContainerStatus=report()
+        ) as (client, handler):
+            [found] = await runtime_on(client).adopt()
+            assert isinstance(found, Running)
+            assert sum(name == "ListContainers" for name, _ in handler.asked) == 3
+
+    run(work())

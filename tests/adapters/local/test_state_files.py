@@ -87,6 +87,16 @@ def test_a_huge_file_is_refused(tmp_path):
         files.read("a")
 
 
+def test_no_file_is_written_that_a_start_would_refuse_to_read(tmp_path):
+    files = directory(tmp_path)
+    files.write("a", b"old")
+    files.write("b", bytes(FILE_BYTES_MAX))
+    assert len(directory(tmp_path).read("b")) == FILE_BYTES_MAX
+    with pytest.raises(PeerError, match="Delete pods"):
+        files.write("a", bytes(FILE_BYTES_MAX + 1))
+    assert directory(tmp_path).read("a") == b"old"
+
+
 def test_a_directory_that_cannot_be_made_is_told(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(PeerError, match="cannot make the state directory"):

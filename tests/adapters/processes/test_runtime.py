@@ -446,7 +446,7 @@ def test_a_damaged_record_is_told_and_does_not_stop_the_others(
             assert name in successor.faults[0]
         if successor.cgroups is not None:
             left = successor.cgroups.children("pod1234")
-            assert ("c-damaged" in left) == ("damaged" in found)
+            assert "c-damaged" not in left
 
     run(work())
 
@@ -519,7 +519,7 @@ def test_limits_of_container_and_pod_are_in_their_groups(
         group = container_group(Qos.BURSTABLE, "1234", "main")
         assert groups(runtime).differences(group, limits, CpusetPlacement(LAST, NODE)) == []
         assert groups(runtime).differences("burstable/pod1234", pod, CpusetPlacement()) == []
-        runtime.limit_qos(Qos.BURSTABLE, Limits(cpu_shares=512))
+        await runtime.limit_qos(Qos.BURSTABLE, Limits(cpu_shares=512))
         assert (
             groups(runtime).differences("burstable", Limits(cpu_shares=512), CpusetPlacement())
             == []
@@ -629,7 +629,7 @@ def test_supervisors_are_kept_apart_from_containers(
         assert isinstance(running, Running)
         assert running.supervisor_pid in groups(runtime).pids("supervisors")
         assert running.supervisor_pid not in runtime.observed("1234", "main").pids
-        runtime.pin_supervisors(FIRST)
+        await runtime.pin_supervisors(FIRST)
         assert os.sched_getaffinity(running.supervisor_pid) == set(FIRST)
         await runtime.stop("1234", "main", grace_seconds=0)
 

@@ -233,3 +233,32 @@ def test_a_file_too_large_to_be_a_machine_is_refused(
     (tmp_path / "large").write_bytes(bytes(11))
     with pytest.raises(DiscoveryError, match="more than 10 bytes"):
         packed.read_file(tmp_path / "large", "large")
+
+
+def test_names_that_would_fill_the_memory_are_refused() -> None:
+    for name, words in (("a/" * 60 + "b", "61 folders|50 folders"), ("n" * 2_000, "characters")):
+        with pytest.raises(DiscoveryError, match=words):
+            tar_tree(tar_bytes({**FILES, name: ""}), "names.tar")
+
+
+def test_too_many_folders_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tartree, "FOLDERS_MAX", 100)
+    many = {f"{number}/a/b/c": "" for number in range(40)}
+    with pytest.raises(DiscoveryError, match="more than 100 folders"):
+        tar_tree(tar_bytes({**FILES, **many}), "folders.tar")
+
+
+def test_headers_that_announce_headers_are_one_clear_error() -> None:
+    info = tarfile.TarInfo("././@LongLink")
+    info.type, info.size = tarfile.GNUTYPE_LONGNAME, 1
+    chained = (info.tobuf(tarfile.GNU_FORMAT) + b"a".ljust(512, b"\0")) * 5_000
+    with pytest.raises(DiscoveryError, match="damaged tar archive"):
+        tar_tree(chained, "chained.tar")
+
+
+def test_parts_without_number_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed, "STREAMS_MAX", 10)
+    for packer in (".gz", ".bz2", ".xz"):
+        assert packed.unpacked(PACKERS[packer](b"ab") * 10, "parts") == b"ab" * 10
+        with pytest.raises(DiscoveryError, match="more than 10 parts"):
+            packed.unpacked(PACKERS[packer](b"") * 11, "parts")

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import json
 import os
+import threading
 
 import pytest
 from tests.core.hosts import machine, settings
@@ -13,6 +14,7 @@ from numalign.apps.agent.driver import Agent
 from numalign.apps.agent.events import RepairDue
 from numalign.apps.agent.model import AgentSetup, AgentState
 from numalign.apps.agent.runtimes.decide_only import DecideOnly
+from numalign.apps.agent.saved import load
 from numalign.core.errors import PeerError
 from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet.admission import node_fit
@@ -25,10 +27,10 @@ class Refusing(DecideOnly):
 
     refuses = True
 
-    async def repair_drift(self, pins):
+    async def repair_drift(self, pins, pods):
         if self.refuses:
             raise PeerError("cpuset.cpus: EBUSY")
-        return await super().repair_drift(pins)
+        return await super().repair_drift(pins, pods)
 
 
 def begun(files, runtime, *, memory=True):
@@ -98,7 +100,7 @@ def test_a_system_that_is_out_of_something_fails_one_start_and_ends_nothing(tmp_
     class Short(DecideOnly):
         is_short = True
 
-        def pin_helpers(self, cpus):
+        async def pin_helpers(self, cpus):
             self._check()
 
         async def start(self, request):
@@ -117,16 +119,45 @@ def test_a_system_that_is_out_of_something_fails_one_start_and_ends_nothing(tmp_
         agent = begun(files, runtime, memory=False)
         loop = asyncio.create_task(agent.run())
         assert (await agent.submit(pod("a", cpu="2"))).accepted
-        for _ in range(20):
-            await asyncio.sleep(0)
-        [status] = agent.state.pods["a"].containers.values()
-        assert os.strerror(number) in status.message
+        [name] = agent.state.pods["a"].containers
+        while os.strerror(number) not in agent.state.pods["a"].containers[name].message:
+            await asyncio.sleep(0.001)
         assert [os.strerror(number) in problem for problem in agent.health()] == [True]
         runtime.is_short = False
         assert (await agent.submit(pod("b", cpu="2"))).accepted
-        assert agent.health() == []
+        while agent.health():
+            await asyncio.sleep(0.001)
         assert not loop.done()
         loop.cancel()
+
+    asyncio.run(work())
+
+
+def test_an_end_waits_for_what_was_decided(tmp_path):
+    done, may_go_on = [], asyncio.Event()
+
+    class Slow(DecideOnly):
+        async def pin_helpers(self, cpus):
+            await may_go_on.wait()
+            done.append("pinned")
+
+    files = StateDirectory(tmp_path / "state")
+    files.prepare()
+
+    async def work():
+        agent = begun(files, Slow(tmp_path))
+        loop = asyncio.create_task(agent.run())
+        asked = asyncio.create_task(agent.submit(pod("own", cpu="2")))
+        while "own" not in agent.state.pods:
+            await asyncio.sleep(0.001)
+        ending = asyncio.create_task(agent.finish())
+        await asyncio.sleep(0.01)
+        assert not ending.done()
+        may_go_on.set()
+        await ending
+        assert done == ["pinned"]
+        for task in (loop, asked):
+            task.cancel()
 
     asyncio.run(work())
 
@@ -142,7 +173,7 @@ def test_effects_are_carried_out_in_the_order_that_step_gives(tmp_path):
             done.append(f"start {request.uid}")
             return await super().start(request)
 
-        async def repair_drift(self, pins):
+        async def repair_drift(self, pins, pods):
             done.append("repair")
             return []
 
@@ -161,3 +192,92 @@ def test_effects_are_carried_out_in_the_order_that_step_gives(tmp_path):
 
     asyncio.run(work())
     assert done == ["start shared", "pin", "start own", "repair"]
+
+
+def test_an_effect_that_nobody_foresaw_is_a_problem_and_the_next_ones_are_carried_out(tmp_path):
+    class Odd(DecideOnly):
+        is_odd = True
+
+        async def pin_helpers(self, cpus):
+            if self.is_odd:
+                raise KeyError(cpus)
+
+        async def start(self, request):
+            if request.uid == "a":
+                raise KeyError("a")
+            return await super().start(request)
+
+    runtime = Odd(tmp_path)
+    files = StateDirectory(tmp_path / "state")
+    files.prepare()
+
+    async def work():
+        agent = begun(files, runtime)
+        loop = asyncio.create_task(agent.run())
+        await agent.handle(RepairDue())
+        assert [text.partition(":")[0] for text in agent.health()] == ["PinHelpers"]
+        assert (await agent.submit(pod("a", cpu="2"))).accepted
+        assert (await agent.submit(pod("b", cpu="2"))).accepted
+        while agent.state.pods["b"].containers["c"].pid is None:
+            await asyncio.sleep(0)
+        status = agent.state.pods["a"].containers["c"]
+        assert status.reason == "CrashLoopBackOff"
+        assert "unexpected KeyError: 'a'" in status.message
+        runtime.is_odd = False
+        await agent.handle(RepairDue())
+        assert agent.health() == []
+        loop.cancel()
+
+    asyncio.run(work())
+
+
+def test_of_events_decided_together_only_the_one_that_cannot_be_saved_is_refused(tmp_path):
+    odd = pod("odd")
+    odd.metadata.labels = {"a": "\ud800"}  # no reader lets it through, and no writer can write it
+    files = StateDirectory(tmp_path / "state")
+    files.prepare()
+
+    async def work():
+        agent = begun(files, DecideOnly(tmp_path))
+        asked = [asyncio.create_task(agent.submit(one)) for one in (pod("a"), odd, pod("b"))]
+        await asyncio.sleep(0)
+        loop = asyncio.create_task(agent.run())
+        answers = await asyncio.gather(*asked)
+        assert [(a.accepted, a.reason) for a in answers] == [
+            (True, ""),
+            (False, "InternalError"),
+            (True, ""),
+        ]
+        assert agent.state.pods.keys() == {"a", "odd", "b"}
+        assert not loop.done()
+        loop.cancel()
+
+    asyncio.run(work())
+    assert load(files.read("pods.json")).keys() == {"a", "odd", "b"}
+
+
+def test_nobody_sees_a_state_that_is_not_on_the_disk(tmp_path):
+    writing, go_on = threading.Event(), threading.Event()
+
+    class Slow(StateDirectory):
+        def write(self, name, data):
+            if b'"a"' in data:
+                writing.set()
+                assert go_on.wait(10)
+            return super().write(name, data)
+
+    files = Slow(tmp_path / "state")
+    files.prepare()
+
+    async def work():
+        agent = begun(files, DecideOnly(tmp_path))
+        loop = asyncio.create_task(agent.run())
+        asked = asyncio.create_task(agent.submit(pod("a", cpu="2")))
+        await asyncio.to_thread(writing.wait, 10)
+        assert not agent.state.pods, "the loop is free meanwhile, and shows what is saved"
+        go_on.set()
+        assert (await asked).accepted
+        assert "a" in agent.state.pods
+        loop.cancel()
+
+    asyncio.run(work())

@@ -1,11 +1,16 @@
 """What the agent saves comes back as it was, and damage is told."""
 
+import json
+from dataclasses import replace
+
+import msgspec
 import pytest
 
 from numalign.apps.agent.model import AgentPod, ContainerStatus, Phase, RunState
-from numalign.apps.agent.saved import dump, load
+from numalign.apps.agent.saved import checksum, dump, load, unusable
 from numalign.core.errors import CorruptCheckpointError
 from numalign.wire.pods.manifests import core_pod, load_all
+from numalign.wire.pods.records import Metadata
 
 MANIFEST = b"""
 kind: Pod
@@ -62,3 +67,46 @@ def test_a_file_of_another_version_is_not_guessed_at():
     data = dump(pods()).replace(b'"version":1', b'"version":2')
     with pytest.raises(CorruptCheckpointError, match="found version 2, expected 1"):
         load(data)
+
+
+def damaged(change):
+    """A file of two pods, the first of them changed as nobody would write it, with its checksum."""
+    second = msgspec.structs.replace(pods()["u1"].record, metadata=Metadata(name="other"))
+    both = {**pods(), "u2": replace(pods()["u1"], record=second, pod=core_pod(second, uid="u2"))}
+    found = json.loads(dump(both))["pods"]
+    change(found[0])
+    body = json.dumps(found).encode()
+    return b'{"version":1,"checksum":"%s","pods":%s}' % (checksum(body).encode(), body)
+
+
+def with_a_bad_amount(pod):
+    pod["record"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "1e"}}
+
+
+def with_a_container_more(pod):
+    pod["containers"]["unknown"] = {}
+
+
+def with_another_type(pod):
+    pod["record"]["spec"] = []
+
+
+def without_a_name(pod):
+    pod.clear()
+
+
+@pytest.mark.parametrize(
+    "change", [with_a_bad_amount, with_a_container_more, with_another_type, without_a_name]
+)
+def test_one_pod_that_cannot_be_taken_up_is_set_aside_and_kept_as_it_is(change):
+    data = damaged(change)
+    bad, good = load(data).values()
+    assert good.pod.name == "other"
+    assert good.phase is Phase.RUNNING
+    assert (bad.phase, bad.reason) == (Phase.FAILED, "SavedStateUnusable")
+    assert bad.pod.name == ("unusable-0" if change is without_a_name else "worker")
+    assert "pods.set-aside.json" in bad.message
+    assert json.loads(unusable(data)) == json.loads(data)["pods"][:1]
+    again = load(dump({p.pod.uid: p for p in (bad, good)}))
+    assert unusable(dump(again)) is None, "what was set aside is not set aside anew"
+    assert [p.reason for p in again.values()] == ["SavedStateUnusable", ""]

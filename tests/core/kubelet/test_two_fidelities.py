@@ -84,6 +84,34 @@ def test_the_safe_fidelity_still_refuses_a_state_that_lost_cpus():
         host.start(driver.host, cpu=broken)
 
 
+@pytest.mark.parametrize("cores", [3, 6])
+def test_cpus_that_came_or_went_beside_the_pods_are_taken_over_only_by_the_safe_fidelity(cores):
+    def saved(*, safe):
+        driver = Driver(
+            settings("best-effort", safe=safe, memory=False, reserved="0"), machine(1, 4)
+        )
+        driver.admit(pod("p", container("c", 2, "1Gi")))
+        other = settings("best-effort", safe=safe, memory=False, reserved="0")
+        return driver.state.cpu, host.build(other, machine(1, cores))
+
+    before, now = saved(safe=True)
+    after = host.start(now, cpu=before).cpu
+    assert after.entries == before.entries
+    owned = before.entries["p"]["c"]
+    assert after.shared == now.cpu.assignable & ~owned
+    before, now = saved(safe=False)
+    with pytest.raises(StartError, match="doesn't match with CPUs in state"):
+        host.start(now, cpu=before)
+
+
+def test_cpus_that_a_pod_owns_and_the_machine_lost_are_refused():
+    configured = settings("best-effort", safe=True, memory=False, reserved="0")
+    driver = Driver(configured, machine(nodes=1, cores=4))
+    driver.admit(pod("p", container("c", 2, "1Gi")))
+    with pytest.raises(StartError, match="doesn't match with CPUs in state"):
+        host.start(host.build(configured, machine(nodes=1, cores=1)), cpu=driver.state.cpu)
+
+
 POD_LEVEL = {"PodLevelResourceManagers": True}
 
 

@@ -144,3 +144,22 @@ def test_the_walk_for_faults_agrees_with_the_parser(value: object, place: int, b
     assert fault_in(bytes(data)) is None
     data[place % len(data)] ^= 1 << bit
     check_parser_and_walk_agree(bytes(data))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (r'"\ud800"', "\ufffd"),
+        (r'"\uDFFFa"', "\ufffda"),
+        (r'"\ud83d\ude00"', "\U0001f600"),
+        (r'"\ud800\ud83d\ude00"', "\ufffd\U0001f600"),
+        (r'"\ud800\u0041"', "\ufffdA"),
+        (r'"\\ud800"', r"\ud800"),
+        (r'"\\\ud800"', "\\\ufffd"),
+        (r'["\udc00\ud800"]', ["\ufffd\ufffd"]),
+    ],
+)
+def test_half_a_surrogate_pair_is_read_as_go_reads_it(text, value):
+    found = gojson.parse(text.encode())
+    assert found == value
+    assert str(found).encode()

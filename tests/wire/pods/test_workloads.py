@@ -171,3 +171,11 @@ def test_what_is_no_workload_is_one_clear_error(document, words):
     with pytest.raises(WireError, match=r"^f: ") as caught:
         names(document)
     assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("member", ["name", "generateName", "namespace"])
+@pytest.mark.parametrize("value", [0.5, 7, True, [], {"a": 1}])
+def test_a_name_that_is_no_text_is_refused_before_it_is_kept(member, value):
+    document = {"kind": "Deployment", "metadata": {member: value}, "spec": {"template": TEMPLATE}}
+    with pytest.raises(WireError, match=f"metadata.{member}: found .*, expected a text"):
+        expanded(json.dumps(document).encode(), source="x")

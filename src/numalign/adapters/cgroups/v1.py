@@ -55,18 +55,33 @@ class HierarchyV1:
         """Writes the cpuset files of many groups in an order that the kernel accepts.
 
         Groups that have others of the batch below them first become wide enough for old and new,
-        outermost first; then all get what they shall have, innermost first.
+        outermost first; then all get what they shall have, innermost first. Groups above that are
+        not in the batch are widened too where they are too narrow: the kernel takes a CPU that goes
+        offline out of all groups, and puts it back into none.
         """
         failures: list[Exception] = []
-        parents = {above for group in moves for above in group.parents} & moves.keys()
-        for group in sorted(parents, key=_depth):
-            for file, value in moves[group].items():
+        for group, needed in self._needs_above(moves):
+            for file, value in needed.items():
                 path = self.directory(group) / file
-                failures += _try_each(path, _widen(path, value))
+                wide = _widen(path, value)
+                if group in moves or not cgroup_files.same(file, wide, cgroup_files.read(path)):
+                    failures += _try_each(path, wide)
         for group in sorted(moves, key=_depth, reverse=True):
             for file, value in moves[group].items():
                 failures += _try_each(self.directory(group) / file, value)
         return failures
+
+    def _needs_above(
+        self, moves: Mapping[PurePosixPath, Mapping[str, str]]
+    ) -> list[tuple[PurePosixPath, dict[str, str]]]:
+        """What each group above others must have for all below it, outermost first."""
+        needs: dict[PurePosixPath, dict[str, str]] = {}
+        for group, files in moves.items():
+            for above in group.parents[:-1]:
+                needed = needs.setdefault(above, dict(moves.get(above, {})))
+                for file, value in files.items():
+                    needed[file] = _union(needed.get(file, ""), value)
+        return sorted(needs.items(), key=lambda item: _depth(item[0]))
 
     def oom_kills(self, directory: Path) -> int:
         """How often the kernel has killed for memory in a group."""
@@ -84,7 +99,11 @@ def _depth(group: PurePosixPath) -> tuple[int, str]:
 
 
 def _widen(path: Path, value: str) -> str:
-    return str(CpuSet(parse_list(cgroup_files.read(path)) | parse_list(value)))
+    return _union(cgroup_files.read(path), value)
+
+
+def _union(one: str, other: str) -> str:
+    return str(CpuSet(parse_list(one) | parse_list(other)))
 
 
 def _try_each(path: Path, value: str) -> list[Exception]:

@@ -7,13 +7,14 @@ says to try again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
 import grpc
 import grpc.aio
+import structlog
 
 from numalign.adapters.grpc import unix as unix_grpc
 from numalign.core.errors import ConfigError, PeerError, WireError
@@ -33,6 +34,8 @@ from numalign.wire.grpc.cri_values import (
 SOCKETS: Final = (Path("/run/containerd/containerd.sock"), Path("/run/crio/crio.sock"))
 API_VERSION: Final = "v1"
 _T = TypeVar("_T")
+RETRY_SECONDS: Final = 0.5  # until a runtime that refuses at the start is asked again
+RETRY_SECONDS_MAX: Final = 10.0
 ANSWER_BYTES_MAX: Final = 16 << 20  # what the kubelet takes from a runtime
 
 
@@ -49,6 +52,8 @@ class Deadlines:
 
 
 DEADLINES: Final = Deadlines()
+
+log = structlog.get_logger("numalign.cri")
 
 
 class CriClient:
@@ -203,6 +208,22 @@ def _read(reader: Callable[[bytes], _T], data: bytes) -> _T:
         return reader(data)
     except WireError as error:
         raise PeerError(f"the runtime answered {error}") from error
+
+
+async def persistently(call: Callable[[], Awaitable[_T]], what: str) -> _T:
+    """The answer of a runtime, asked for until it gives one: for the start, when nobody else can.
+
+    A runtime that is just coming up, or is busy, refuses for a while; ending over it would only
+    have us started again.
+    """
+    pause = RETRY_SECONDS
+    while True:
+        try:
+            return await call()
+        except PeerError as error:
+            log.warning("runtime_not_ready", what=what, error=str(error), again_in=pause)
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, RETRY_SECONDS_MAX)
 
 
 async def connected(socket: Path | None) -> tuple[CriClient, RuntimeVersion]:

@@ -106,9 +106,16 @@ class PodGroups:
             key = one.pod_uid, one.container
             return [Drift(*key, DriftKind.GONE, container_id, "a cgroup", "nothing")]
         try:
-            return process_drift.of_group(self._cpusets, group, one, [pid] if pid else [])
+            found = process_drift.of_group(self._cpusets, group, one, [pid] if pid else [])
+            return found + process_drift.of_pod(self.tree, str(PurePosixPath(group).parent), one)
         except PeerError:  # it has just ended
             return []
+
+    def limit_pod(self, one: Expected, container_id: str) -> None:
+        """Writes the amounts of a whole pod again."""
+        group = self.of_container(one.pod_uid, container_id)
+        if group is not None and one.pod_limits is not None:
+            self.tree.limit(str(PurePosixPath(group).parent), one.pod_limits)
 
     def take_back(self, uid: str, container_id: str, pids: set[int]) -> None:
         """Moves processes that have left the group of a container back into it."""

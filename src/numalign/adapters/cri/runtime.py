@@ -21,7 +21,7 @@ import structlog
 
 from numalign.adapters.cgroups.tree import CpusetPlacement
 from numalign.adapters.cri import logs as cri_logs
-from numalign.adapters.cri.client import CriClient
+from numalign.adapters.cri.client import CriClient, persistently
 from numalign.adapters.cri.groups import PodGroups
 from numalign.adapters.cri.images import Images
 from numalign.adapters.cri.watch import RETRY_SECONDS, RETRY_SECONDS_MAX, Watch
@@ -379,6 +379,7 @@ class CriRuntime:
             return []
         known.placed = None
         await self._move(key, known)
+        self.groups.limit_pod(one, known.id)
         self.groups.take_back(one.pod_uid, known.id, {d.pid for d in found if d.pid is not None})
         if fault := self.groups.fault(one.pod_uid, known.id, known.wanted):
             raise PeerError(f"container {one.container} of pod {one.pod_uid}: {fault}")
@@ -390,17 +391,25 @@ class CriRuntime:
         """Finds everything again that was started before, running or ended meanwhile."""
         found: dict[Key, Running | Exited] = {}
         newest: dict[Key, Listed] = {}
-        listed = sorted(await self.client.containers(self._labels), key=lambda c: c.attempt)
+        listed = await persistently(lambda: self.client.containers(self._labels), "containers")
+        listed.sort(key=lambda c: c.attempt)
         for one in await asyncio.gather(*map(self._settle_or_leave, listed)):
             if one is None:
                 continue
             earlier = newest.get((one.uid, one.name))
             if earlier is not None:
-                await self.client.remove(earlier.id)
+                await self._remove_or_leave(earlier)
             newest[one.uid, one.name] = one
         for key, one in newest.items():
             found[key] = await self._adopt_one(key, one)
         return list(found.values())
+
+    async def _remove_or_leave(self, one: Listed) -> None:
+        """Removes what is of no use; what the runtime keeps is removed before the next start."""
+        try:
+            await self.client.remove(one.id)
+        except PeerError as error:
+            log.warning("container_not_removed", id=one.id, error=str(error))
 
     async def _settle_or_leave(self, one: Listed) -> Listed | None:
         """As ``_settle``; what cannot be removed is left for the next start, which needs it gone.
@@ -414,7 +423,12 @@ class CriRuntime:
             return None
 
     async def _adopt_one(self, key: Key, one: Listed) -> Running | Exited:
-        found = _run_of(key, one, await self._final(one.id))
+        try:
+            found = _run_of(key, one, await self._final(one.id))
+        except PeerError as error:
+            # Nothing is known of it but that it is there. If it has ended, the watch will tell.
+            log.warning("container_not_reported", id=one.id, error=str(error))
+            found = Running(*key, one.attempt, 0, 0, 0)
         if isinstance(found, Running):
             known = _Known(one.attempt, None, id=one.id, pid=found.pid, is_started=True)
             self._known[key] = known
@@ -422,7 +436,7 @@ class CriRuntime:
 
     async def pods(self) -> set[str]:
         """The uids of all pods of which something is left."""
-        found = await self.client.sandboxes(self._labels)
+        found = await persistently(lambda: self.client.sandboxes(self._labels), "sandboxes")
         return {one.uid for one in found} | self.groups.uids()
 
     # Forgetting.

@@ -6,6 +6,7 @@ import asyncio
 import os
 import stat
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
@@ -76,7 +77,15 @@ def remove_sockets(directory: Path) -> None:
     """Removes every socket in a directory and leaves all other files alone."""
     for path in sorted(directory.iterdir()):
         if stat.S_ISSOCK(path.lstat().st_mode):
-            path.unlink(missing_ok=True)
+            remove_socket(path)
+
+
+def remove_socket(path: Path) -> None:
+    """Removes one, if it is there; PeerError if it cannot be."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise PeerError(f"{path}: cannot be removed: {error.strerror}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +97,9 @@ class Served:
     async def stop(self) -> None:
         """Ends the server and removes its socket, unless another one has taken the name."""
         await self.server.stop(STOP_SECONDS)
-        try:
+        with suppress(OSError):  # gone already, or on a disk that is read-only by now
             if identity(self.path.lstat()) == self.identity:
-                self.path.unlink(missing_ok=True)
-        except FileNotFoundError:
-            pass
+                self.path.unlink()
 
 
 async def serve(path: Path, methods: dict[str, Handler], *, request_bytes_max: int) -> Served:
@@ -113,7 +120,7 @@ async def serve(path: Path, methods: dict[str, Handler], *, request_bytes_max: i
     server.add_generic_rpc_handlers((_Handlers(methods),))
     hidden = path.with_name("." + path.name[: len(path.name) - 2] + "~")
     target = address(hidden)
-    hidden.unlink(missing_ok=True)
+    remove_socket(hidden)
     try:
         server.add_insecure_port(target)
         hidden.chmod(SOCKET_MODE)

@@ -92,6 +92,8 @@ class AgentClient:
         import httpx
         import msgspec
 
+        from numalign.wire.faults import DECODE_FAULTS
+
         limits = httpx.Timeout(TIMEOUT_SECONDS, connect=CONNECT_SECONDS, read=None)
         try:
             with self._http.stream("GET", path, params=query, timeout=limits) as answer:
@@ -101,7 +103,7 @@ class AgentClient:
                 yield answer.iter_bytes()
         except httpx.HTTPError as exc:
             raise self._unreachable(exc) from exc
-        except msgspec.DecodeError as exc:
+        except DECODE_FAULTS as exc:
             raise PeerError(f"{self.where}: the answer to {path} is no JSON") from exc
 
     def content(self, path: str, bytes_max: int) -> bytes:

@@ -9,7 +9,7 @@ from typing import Final
 from numalign.adapters.local.files import flush_directory, read_current, reason_of, replace_file
 from numalign.core.errors import PeerError
 
-FILE_BYTES_MAX: Final = 64 * 1024 * 1024
+FILE_BYTES_MAX: Final = 64 * 1024 * 1024  # read and written: never more than can be read again
 DIRECTORY_MODE: Final = 0o700
 
 
@@ -51,6 +51,12 @@ class StateDirectory:
         if self._written.get(name) == data:
             return False
         path = self.root / name
+        if len(data) > FILE_BYTES_MAX:
+            # A start would refuse it, again and again.
+            raise PeerError(
+                f"{path}: found {len(data)} bytes to write, expected at most {FILE_BYTES_MAX}, as "
+                "a start reads no more. Delete pods."
+            )
         try:
             replace_file(path, data)
         except OSError as error:

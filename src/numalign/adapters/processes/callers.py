@@ -13,7 +13,7 @@ from typing import Final
 
 from numalign.adapters.processes import proc_table, supervisors
 
-MARK: Final = "NUMALIGN_RUN"  # the variable that tells the processes of a run, without cgroups
+MARK: Final = "NUMALIGN_RUN"  # the variable that tells processes of ours, without cgroups
 # <linux/pidfd.h>, since Linux 6.15: how a process that is not our child has ended.
 _GET_INFO: Final = 0xC040FF0B
 _INFO_EXIT: Final = 1 << 3
@@ -81,15 +81,13 @@ async def wait_status(handle: int) -> int | None:
     return None
 
 
-def marked(uid: str) -> set[int]:
-    """The processes whose environment names a run; how they are found without cgroups."""
-    mark = f"{MARK}={uid}".encode()
-    found = set()
-    for one in proc_table.processes():
-        try:
-            environment = Path(f"/proc/{one.pid}/environ").read_bytes()
-        except OSError:  # of another user, or gone
-            continue
-        if mark in environment.split(b"\0"):
-            found.add(one.pid)
-    return found
+def mark_of(uid: str, container: str | None = None) -> str:
+    """What marks the processes of a run, or of a container."""
+    return uid if container is None else f"{uid}/{container}"
+
+
+def marked(mark: str) -> set[int]:
+    """The processes whose environment has this mark; how they are found without cgroups."""
+    variable = f"{MARK}={mark}".encode()
+    table = proc_table.processes()
+    return {one.pid for one in table if proc_table.has_variable(one.pid, variable)}

@@ -6,14 +6,22 @@ Looked for every few seconds for as long as the agent runs, so each file is read
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from numalign.adapters.cgroups import files as cgroup_files
-from numalign.adapters.cgroups.tree import CgroupTree, CpusetPlacement, container_group
+from numalign.adapters.cgroups.tree import (
+    CgroupTree,
+    CpusetPlacement,
+    container_group,
+    pod_group,
+)
 from numalign.adapters.processes import proc_table, supervisors
 from numalign.adapters.processes.records import Run
 from numalign.adapters.processes.values import Drift, DriftKind, Expected
 from numalign.core.pod import Qos
 from numalign.core.values.sets import CpuSet
+
+SUPERVISORS: Final = "supervisors"  # the group of all of them
 
 Lives = Mapping[tuple[str, str], tuple[Qos, Run]]  # by pod uid and container: those that run
 
@@ -22,6 +30,7 @@ def find_drift(tree: CgroupTree | None, lives: Lives, expected: Iterable[Expecte
     """What is not as it should be, for containers that run."""
     families = proc_table.families()
     drifts: list[Drift] = []
+    supervising = _inside(tree, SUPERVISORS) if tree is not None else []
     for one in expected:
         live = lives.get((one.pod_uid, one.container))
         if live is None:
@@ -32,6 +41,8 @@ def find_drift(tree: CgroupTree | None, lives: Lives, expected: Iterable[Expecte
             group = container_group(qos, one.pod_uid, one.container)
             inside = _inside(tree, group)
             drifts += of_group(tree, group, one, pids, inside)
+            drifts += of_pod(tree, pod_group(qos, one.pod_uid), one)
+            drifts += _of_supervisor(tree, one, run, supervising)
             pids = set().union(*inside)
         drifts += _of_affinity(one, pids)
     return drifts
@@ -77,6 +88,29 @@ def of_group(
     return drifts
 
 
+def of_pod(tree: CgroupTree, group: str, one: Expected) -> list[Drift]:
+    """The amounts of a whole pod that somebody has changed."""
+    if one.pod_limits is None or not tree.exists(group):
+        return []  # a group that is gone is told of the container in it
+    return [
+        Drift(one.pod_uid, one.container, DriftKind.VALUE, str(d.path), d.expected, d.found)
+        for d in tree.differences(group, one.pod_limits, CpusetPlacement())
+    ]
+
+
+def _of_supervisor(
+    tree: CgroupTree, one: Expected, run: Run, inside: Iterable[set[int]]
+) -> list[Drift]:
+    """A supervisor that is not where supervisors are: it may sit on CPUs of a container."""
+    pid = run.supervisor
+    if all(pid in pids for pids in inside) or not _has_supervisor(run):
+        return []
+    where = f"supervisor {pid}"
+    return [
+        Drift(one.pod_uid, one.container, DriftKind.ESCAPED, where, SUPERVISORS, "elsewhere", None)
+    ]
+
+
 def _of_affinity(one: Expected, pids: Iterable[int]) -> list[Drift]:
     """Threads that may run elsewhere; one that keeps to fewer CPUs is in its right."""
     key = one.pod_uid, one.container
@@ -99,11 +133,25 @@ def repair(tree: CgroupTree | None, lives: Lives, one: Expected, pids: Iterable[
     if tree is not None:
         group = container_group(qos, one.pod_uid, one.container)
         tree.make(group)
+        if one.pod_limits is not None:  # first: what is below must fit into it
+            tree.limit(pod_group(qos, one.pod_uid), one.pod_limits)
         if one.limits is not None:
             tree.limit(group, one.limits)
         tree.place({group: CpusetPlacement(one.cpus, one.mems)})
         for pid in tree.outside(group, family.union(pids)):
             if proc_table.process(pid) is not None:
                 tree.add(group, pid)
+        _take_supervisor_back(tree, run)
     if tree is None or not tree.has_cpuset:
         proc_table.set_affinity(family, one.cpus)
+
+
+def _take_supervisor_back(tree: CgroupTree, run: Run) -> None:
+    if tree.outside(SUPERVISORS, [run.supervisor]) and _has_supervisor(run):
+        tree.make(SUPERVISORS)
+        tree.add(SUPERVISORS, run.supervisor)
+
+
+def _has_supervisor(run: Run) -> bool:
+    """Whether one lives; an attached process has none but itself."""
+    return run.supervisor != run.child and supervisors.is_alive(run)

@@ -12,6 +12,7 @@ from numalign.core.values.sets import CpuSet, NodeSet
 
 _ROUNDS_MAX = 50
 _STAT_BYTES_MAX = 4096
+_ENVIRONMENT_BYTES_MAX = 4 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,15 @@ def bound_memory(pid: int) -> NodeSet | None:
         return None
     policy, _, nodes = fields[1].partition(":") if len(fields) > 1 else ("", "", "")
     return NodeSet.parse(nodes) if policy == "bind" else None
+
+
+def has_variable(pid: int, variable: bytes) -> bool:
+    """Whether a process was started with NAME=VALUE in its environment, as far as we may look."""
+    try:
+        with Path(f"/proc/{pid}/environ").open("rb") as file:
+            return variable in file.read(_ENVIRONMENT_BYTES_MAX).split(b"\0")
+    except OSError:
+        return False
 
 
 def set_affinity(pids: Iterable[int], cpus: CpuSet) -> None:

@@ -25,6 +25,7 @@ from numalign.core.kubelet.cgroup_limits import Limits
 from numalign.core.pod import Qos
 from numalign.core.values.mempolicy import Mempolicy
 from numalign.core.values.sets import CpuSet, NodeSet
+from numalign.wire.faults import DECODE_FAULTS
 from numalign.wire.pods.confinement import Confinement
 
 LOG_BYTES_MAX: Final = 10 * 2**20  # the kubelet's containerLogMaxSize
@@ -309,7 +310,7 @@ def _decoded(path: Path, kind: type[T]) -> T | None:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, *DECODE_FAULTS) as error:
         raise PeerError(
             f"{path}: cannot be read: {error}. Remove its directory when the processes of that "
             "container have ended."

@@ -7,15 +7,17 @@ is then held by a pidfd, which no other process can take over.
 from __future__ import annotations
 
 import asyncio
+import marshal
 import os
-import py_compile
 import signal
 import sys
 import time
 from contextlib import suppress
+from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from typing import Final
 
+from numalign.adapters.local.files import reason_of, replace_file
 from numalign.adapters.processes import proc_table
 from numalign.adapters.processes import shim as shim_module
 from numalign.adapters.processes.records import Run, RunDirectory
@@ -73,14 +75,14 @@ def is_alive(run: Run) -> bool:
     return found is not None and found.start == run.supervisor_start
 
 
-def ask_to_end(run: Run) -> None:
-    """Sends SIGTERM to the supervisor of a run, and to nobody who has its number by now."""
+def send(run: Run, number: signal.Signals) -> None:
+    """Sends a signal to the supervisor of a run, and to nobody who has its number by now."""
     handle = handle_of(run)
     if handle is None:
         return
     try:
         with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(handle, signal.SIGTERM)
+            signal.pidfd_send_signal(handle, number)
     finally:
         os.close(handle)
 
@@ -138,13 +140,38 @@ async def first_words(pipe: int) -> str:
 
 
 def compiled(root: Path) -> Path:
-    """The supervisor's program, compiled once: doing it at each start costs 1.4 MB and 10 ms."""
+    """The supervisor's program, compiled once: doing it at each start costs 1.4 MB and 10 ms.
+
+    Written only if it is not there as it should be; where nothing can be written, as on a full
+    disk, one of this very source will do.
+    """
     source = Path(shim_module.__file__)
     target = root / f"supervisor.{sys.implementation.cache_tag}.pyc"
     beside = root / "confine.pyc"  # found by its bare name
     try:
-        py_compile.compile(str(source), cfile=str(target), doraise=True)
-        py_compile.compile(str(source.with_name("confine.py")), cfile=str(beside), doraise=True)
+        _put(source, target)
+        _put(source.with_name("confine.py"), beside)
     except OSError as error:
-        raise ConfigError(f"{target}: cannot be written: {error}") from error
+        raise ConfigError(f"{target}: cannot be written: {reason_of(error)}") from error
     return target
+
+
+def _put(source: Path, target: Path) -> None:
+    head, data = _program(source)
+    there = target.read_bytes() if target.exists() else b""
+    if there == head + data:
+        return
+    try:
+        replace_file(target, head + data)
+    except OSError:
+        if not there.startswith(head):
+            raise
+
+
+def _program(source: Path) -> tuple[bytes, bytes]:
+    """The head of a compiled file, which tells of what source it is, and the rest."""
+    found = source.stat()
+    code = compile(source.read_bytes(), str(source), "exec", dont_inherit=True)
+    times = [0, int(found.st_mtime) & 0xFFFFFFFF, found.st_size & 0xFFFFFFFF]
+    head = MAGIC_NUMBER + b"".join(number.to_bytes(4, "little") for number in times)
+    return head, marshal.dumps(code)

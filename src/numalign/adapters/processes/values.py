@@ -52,6 +52,7 @@ class Expected:
     cpus: CpuSet
     mems: NodeSet | None = None
     limits: Limits | None = None
+    pod_limits: Limits | None = None  # of the group of the whole pod
 
 
 class DriftKind(StrEnum):

@@ -13,10 +13,12 @@ from numalign.adapters.sources.sysfs.sysfs import read_machine
 from numalign.adapters.sources.tartree import is_tar, tar_tree
 from numalign.core.errors import DiscoveryError
 from numalign.core.machine.machine import Machine
+from numalign.wire.faults import DECODE_FAULTS
 from numalign.wire.machine import machine_yaml
 from numalign.wire.machine.cadvisor_json import read_cadvisor_json
 from numalign.wire.machine.hwloc_xml import read_hwloc_xml
 
+TEXT_BYTES_MAX: Final = 4 * 1024 * 1024  # hwloc's XML has some 800 bytes for each CPU
 _SUFFIXES: Final = (
     *(".xz", ".gz", ".bz2", ".tar", ".tgz"),
     *(".xml", ".lstopo", ".json", ".yaml", ".yml"),
@@ -38,6 +40,10 @@ def machine_from_file(path: Path) -> Machine:
         if starts_bundle(plain):
             return machine_of(bundle_from_bytes(plain, source), source)
         return read_machine(tar_tree(plain, source), name)
+    if len(plain) > TEXT_BYTES_MAX:
+        raise DiscoveryError(
+            source, f"{len(plain)} bytes of text", f"at most {TEXT_BYTES_MAX} for a machine"
+        )
     start = plain.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if start == b"<":
         return read_hwloc_xml(plain, source, name)
@@ -49,7 +55,7 @@ def machine_from_file(path: Path) -> Machine:
 def _from_json(plain: bytes, source: str, name: str) -> Machine:
     try:
         outline = msgspec.json.decode(plain, type=_Outline)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
+    except DECODE_FAULTS as exc:
         raise DiscoveryError(source, f"unreadable JSON ({exc})", "one object") from exc
     if outline.apiVersion is not None:
         return machine_yaml.load(_text(plain, source), source)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, TypeVar
 
 from numalign.adapters.local.packed import unpacked
@@ -16,10 +16,16 @@ from numalign.core.errors import DiscoveryError
 
 T = TypeVar("T")
 
-MEMBERS_MAX: Final = 500_000
+MEMBERS_MAX: Final = 60_000  # hwloc's capture of 256 CPUs has 16,000
+FOLDERS_MAX: Final = 50_000
+NAME_LENGTH_MAX: Final = 1_000
+STEPS_MAX: Final = 50  # of a name; sysfs has less than 25
 _CPU_DIRECTORY: Final = "sys/devices/system/cpu"
 # What the tarfile module lets through when the bytes are damaged.
-_DAMAGE: Final = (tarfile.TarError, OSError, EOFError, ValueError, OverflowError, LookupError)
+_DAMAGE: Final = (
+    *(tarfile.TarError, OSError, EOFError, ValueError, OverflowError, LookupError),
+    RecursionError,  # headers that each announce another one
+)
 
 
 def is_tar(data: bytes) -> bool:
@@ -42,15 +48,32 @@ def tar_members(plain: bytes, source: str) -> tuple[dict[str, memoryview], dict[
     view = memoryview(plain)
     try:
         with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as archive:
-            for count, member in enumerate(archive):
+            count = 0
+            while (member := archive.next()) is not None:
+                # Else it keeps a kilobyte of each.
+                archive.members.clear()  # type: ignore[attr-defined] # typeshed leaves it out
                 if count == MEMBERS_MAX:
                     raise DiscoveryError(source, f"more than {MEMBERS_MAX} members", "fewer")
+                count += 1
                 _add(member, view, files, links, source)
     except _DAMAGE as exc:
         raise DiscoveryError(
             source, f"a damaged tar archive ({exc})", "a whole one", "Fetch or make it again."
         ) from exc
+    _refuse_folders((*files, *links), source)
     return files, links
+
+
+def _refuse_folders(names: Iterable[str], source: str) -> None:
+    """Each folder is remembered by its whole path, so that many deep ones would fill the memory."""
+    folders: set[str] = set()
+    for name in names:
+        folder = name.rpartition("/")[0]
+        while folder and folder not in folders:
+            folders.add(folder)
+            folder = folder.rpartition("/")[0]
+        if len(folders) > FOLDERS_MAX:
+            raise DiscoveryError(source, f"more than {FOLDERS_MAX} folders", "fewer")
 
 
 def _add(
@@ -62,6 +85,8 @@ def _add(
 ) -> None:
     name = _inside(member.name, source)
     if member.issym():
+        if len(member.linkname) > NAME_LENGTH_MAX:
+            raise DiscoveryError(source, f"a link of {len(member.linkname)} characters", "a path")
         linked_path(source, name, member.linkname)
         links[name] = member.linkname
     elif member.islnk():
@@ -75,7 +100,7 @@ def _add(
 def _content(member: tarfile.TarInfo, view: memoryview, source: str) -> memoryview:
     if not 0 <= member.size <= FILE_BYTES_MAX:
         raise DiscoveryError(
-            source, f"{member.size} bytes in {member.name}", f"at most {FILE_BYTES_MAX}"
+            source, f"{member.size} bytes in {member.name[:200]}", f"at most {FILE_BYTES_MAX}"
         )
     content = view[member.offset_data : member.offset_data + member.size]
     if len(content) != member.size:
@@ -84,6 +109,12 @@ def _content(member: tarfile.TarInfo, view: memoryview, source: str) -> memoryvi
 
 
 def _inside(name: str, source: str) -> str:
+    if len(name) > NAME_LENGTH_MAX or name.count("/") > STEPS_MAX:
+        raise DiscoveryError(
+            source,
+            f"the name {name[:60]!r}... of {len(name)} characters",
+            f"at most {NAME_LENGTH_MAX}, and {STEPS_MAX} folders",
+        )
     steps = [step for step in name.split("/") if step not in ("", ".")]
     if name.startswith("/") or ".." in steps:
         raise DiscoveryError(

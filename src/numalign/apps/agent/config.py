@@ -11,6 +11,7 @@ file of ours, which may name the other one:
     cgroupParent: numalign
     backoffSeconds: 10
     podsMax: 110
+    offlineCpus: keep  # or end: what a pod does when a CPU of its own goes offline
     devices:
     - resource: example.com/fpga
       devices: [{id: fpga0, nodes: [0]}, {id: fpga1, nodes: [1]}]
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -60,6 +61,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     cgroup_parent: str | None = None
     backoff_seconds: float = 10.0
     pods_max: int | None = None
+    offline_cpus: Literal["keep", "end"] = "keep"
     devices: list[_Devices] = []
 
 
@@ -92,6 +94,7 @@ class AgentConfig:
     backoff_seconds: float = 10.0
     pods_max: int | None = None  # None: what the kubelet's configuration says
     devices: tuple[DeclaredDevices, ...] = field(default_factory=tuple)
+    offline_cpus: Literal["keep", "end"] = "keep"  # what a pod does that loses some of its CPUs
 
 
 def load(data: bytes, *, source: str, read: Callable[[str], bytes]) -> AgentConfig:
@@ -138,6 +141,7 @@ def _checked(found: _File, source: str, read: Callable[[str], bytes]) -> AgentCo
         found.backoff_seconds,
         found.pods_max,
         tuple(_declared(item, source) for item in found.devices),
+        found.offline_cpus,
     )
 
 

@@ -213,14 +213,37 @@ class DriftRepaired:
 
 
 @dataclass(frozen=True, slots=True)
-class ManifestsRead:
-    """These pods are in the directory of manifests when the agent begins; they are submitted next.
+class CleanUpDue:
+    """What was left of a pod could not be removed; it is time to try again."""
 
-    It comes before them, so that none waits for one that has left the directory.
-    """
+    uid: str
 
-    uids: frozenset[str]
-    now: float
+
+@dataclass(frozen=True, slots=True)
+class StopDue:
+    """A container could not be ended; it is time to try again."""
+
+    uid: str
+    container: str
+
+
+@dataclass(frozen=True, slots=True)
+class SaveDue:
+    """Something was done that could not be saved; it is time to try again."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpusOnline:
+    """These CPUs of the machine are online now (a mask)."""
+
+    online: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClockMoved:
+    """Somebody has set the clock of the host: all times from before are so many seconds off."""
+
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +276,11 @@ Event = (
     | RefusalExplained
     | RepairDue
     | DriftRepaired
-    | ManifestsRead
+    | CleanUpDue
+    | StopDue
+    | SaveDue
+    | CpusOnline
+    | ClockMoved
     | SourcesReady
     | Tick
 )
@@ -409,6 +436,7 @@ class RepairDrift:
     """Put right what somebody changed behind our back, and say what was found."""
 
     pins: tuple[Pin, ...]
+    pods: Mapping[str, AgentPod]  # by uid, for the limits of each
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -55,6 +55,7 @@ MEMORY_REQUESTS: Final = "kubelet_memory_manager_pinning_requests"
 MEMORY_ERRORS: Final = "kubelet_memory_manager_pinning_errors"
 REGISTRATIONS: Final = "kubelet_device_plugin_registration"
 ALLOCATE_SECONDS: Final = "kubelet_device_plugin_alloc_duration_seconds"
+LOOP_DELAY: Final = "numalign_loop_delay_seconds"
 GIVEN: Final = "resource_manager_allocations"
 GIVEN_ERRORS: Final = "resource_manager_allocation_errors"
 ASSIGNMENTS: Final = "resource_manager_container_assignments"
@@ -160,11 +161,13 @@ class _Histogram:
 
 
 class AgentMetrics:
-    def __init__(self, setup: AgentSetup) -> None:
+    def __init__(self, setup: AgentSetup, lines_dropped: Callable[[], int] = lambda: 0) -> None:
         self._setup = setup
+        self._lines_dropped = lines_dropped  # of the log, for want of a reader
         self._counts: dict[str, Counter[tuple[str, ...]]] = {}
         self._admission = _Histogram(ADMISSION_MS_BUCKETS)
         self._allocations: dict[str, _Histogram] = {}
+        self._delays = _Histogram(SECONDS_BUCKETS)
 
     # What is fed.
 
@@ -205,6 +208,10 @@ class AgentMetrics:
         """Counts one Allocate call to a device plugin."""
         if resource in self._allocations or len(self._allocations) < LABEL_SETS_MAX:
             self._allocations.setdefault(resource, _Histogram(SECONDS_BUCKETS)).add(seconds)
+
+    def delayed(self, seconds: float) -> None:
+        """Counts one look at how late the loop comes."""
+        self._delays.add(seconds)
 
     def asked(self, version: str, method: str, *, failed: bool) -> None:
         """Counts one call of the PodResources API: list, get or get_allocatable."""
@@ -329,9 +336,11 @@ class AgentMetrics:
 
     # What is shown.
 
-    def text(self, state: AgentState) -> bytes:
+    def text(self, state: AgentState, manifests: Mapping[str, int] | None = None) -> bytes:
+        """All metrics; ``manifests`` are the files of the directory by what became of them."""
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Shown([*self._counters(), *self._histograms(), *self._gauges(state)]))
+        gauges = [*self._gauges(state), _files(manifests or {})]
+        registry.register(_Shown([*self._counters(), *self._histograms(), *gauges]))
         shown = generate_latest(registry)
         # The library knows no counter whose name does not end in _total; the kubelet has some.
         for name in (*_BARE_COUNTERS, *_BARE_POD_LEVEL_COUNTERS):
@@ -356,6 +365,11 @@ class AgentMetrics:
             for values, count in self._shown_counts(name, labels):
                 family.add_metric(values, count)
             yield family
+        yield CounterMetricFamily(
+            "numalign_log_lines_dropped",
+            "Lines of the log that were lost, since nobody read it.",
+            value=self._lines_dropped(),
+        )
         for name, (text, labels) in bare.items():
             unknown = UnknownMetricFamily(name, text, labels=labels)
             for values, count in self._shown_counts(name, labels):
@@ -382,6 +396,11 @@ class AgentMetrics:
         for resource, found in sorted(self._allocations.items()):
             allocations.add_metric((resource,), found.buckets(), found.total)
         yield allocations
+        delays = HistogramMetricFamily(
+            LOOP_DELAY, "How late the agent's loop comes, and all answers with it.", labels=()
+        )
+        delays.add_metric((), self._delays.buckets(), self._delays.total)
+        yield delays
 
     def _gauges(self, state: AgentState) -> Iterator[Metric]:
         policy = self._setup.host.cpu
@@ -414,6 +433,15 @@ class AgentMetrics:
         for phase in Phase:
             pods.add_metric((phase.value,), phases[phase])
         yield pods
+
+
+def _files(manifests: Mapping[str, int]) -> Metric:
+    found = GaugeMetricFamily(
+        "numalign_manifests", "Files of the directory of manifests by state.", labels=("state",)
+    )
+    for name, count in manifests.items():
+        found.add_metric((name,), count)
+    return found
 
 
 def _config_mode(pod: Pod) -> str:

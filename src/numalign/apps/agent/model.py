@@ -31,6 +31,10 @@ class Phase(StrEnum):
 
 WAITING_FOR_PLUGIN: Final = "WaitingForDevicePlugin"
 WAITING_FOR_NAME: Final = "WaitingForPredecessor"
+INTERNAL_ERROR: Final = "InternalError"  # of our own: nobody foresaw it
+SAVED_UNUSABLE: Final = "SavedStateUnusable"  # what was kept of it cannot be taken up
+# Failures that no pod is to blame for: the operator is told of them in /readyz.
+FAULTS: Final = frozenset({INTERNAL_ERROR, SAVED_UNUSABLE})
 WAITING_FOR_ROOM: Final = "WaitingForRoom"
 RUN_SOURCE: Final = "run"  # of pods that ``numalign run`` asks for
 TERMINAL: Final = frozenset({Phase.SUCCEEDED, Phase.FAILED})
@@ -99,6 +103,15 @@ DeviceKey = tuple[str, str]  # container, resource
 
 
 @dataclass(frozen=True, slots=True)
+class Successor:
+    """What is to run under the uid of a pod that is ending."""
+
+    record: PodRecord
+    source: str
+    asker: Asker | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Caller:
     """The process that becomes the command of a run; its start tells it from later namesakes."""
 
@@ -132,11 +145,13 @@ class AgentPod:
     message: str = ""
     started_at: float | None = None
     deleting: bool = False
-    again: bool = False  # asked for anew while it was ending: it begins anew when it has ended
+    # Asked for anew, maybe changed, while it was ending: what begins when it has ended.
+    successor: Successor | None = None
     containers: Mapping[str, ContainerStatus] = field(default_factory=dict)
     # Devices that were chosen but whose plugin has not answered yet, and what plugins answered.
     awaited: frozenset[DeviceKey] = frozenset()
     allocations: Mapping[DeviceKey, Allocation] = field(default_factory=dict)
+    record_bytes: int = field(default=0, compare=False)  # of the manifest, on the disk
     run: Run | None = None  # of a command in the foreground of a terminal
     asker: Asker | None = None  # as whom its processes run; None: as the agent
 
@@ -213,7 +228,7 @@ def _undecided(pod: AgentPod, reason: str, message: str) -> AgentPod:
         reason=reason,
         message=message,
         deleting=False,
-        again=False,
+        successor=None,
         containers={name: ContainerStatus() for name in pod.containers},
         awaited=frozenset(),
         allocations={},
@@ -242,14 +257,38 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class PutOff:
+    """A pod of a manifest that cannot be taken yet; nothing is known of it but its manifest."""
+
+    record: PodRecord
+    source: str
+    why: str
+    asker: Asker | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AgentState:
     host: HostState
     pods: Mapping[str, AgentPod] = field(default_factory=dict)  # by uid, oldest first
     sources: Mapping[str, DeviceSource] = field(default_factory=dict)  # by resource
     started_at: float = 0.0  # when this run of the agent began
     refusals: Mapping[str, Refusal] = field(default_factory=dict)  # by uid, oldest first
+    # By uid, in the order in which they came. Not saved: the manifests are there after a restart.
+    put_off: Mapping[str, PutOff] = field(default_factory=dict)
+    offline: int = 0  # CPUs of the machine that went offline since the start, as a mask
     # The conservation law that is broken. Nothing is decided or saved from then on.
     halted: str = ""
+    # What could not be handled, by kind of event, until one of its kind is handled again.
+    faults: Mapping[str, str] = field(default_factory=dict)
+
+    def problems(self) -> list[str]:
+        """What the operator is to look at, one line each."""
+        failed = [
+            f"pod {pod.pod.namespace}/{pod.pod.name}: {pod.reason}: {pod.message}"
+            for pod in self.pods.values()
+            if pod.reason in FAULTS
+        ]
+        return [*([self.halted] if self.halted else []), *self.faults.values(), *failed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +302,8 @@ class AgentSetup:
     backoff_reset_seconds: float = 600.0  # a run this long makes the next back-off short again
     grace_seconds_max: float = 600.0
     pods_known_max: int = 1_000  # active and ended ones together
+    # Of all manifests together. The file of them has a third more for what becomes of the pods.
+    records_bytes_max: int = 48 * 1024 * 1024
     # How long after a start a pod waits for a device plugin that was there before.
     plugin_grace_seconds: float = 60.0
     declared: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
@@ -270,6 +311,8 @@ class AgentSetup:
     save_retry_seconds: float = 1.0  # until what could not be saved is tried again
     # Whether containers are plain processes: these get no mounts, device files or images.
     runs_processes: bool = False
+    # Whether a pod ends when a CPU of its own goes offline; else it keeps the rest.
+    ends_without_cpus: bool = False
     has_weighted_interleave: bool = False  # whether the kernel knows this memory policy
     without_mempolicy: str = ""  # why the runtime sets no memory policies, if it does not
     runs_containers: bool = False  # in a container runtime
@@ -280,13 +323,20 @@ def placed_cpus(setup: AgentSetup, state: AgentState, uid: str, container: Conta
     """The CPUs that a container may run on now, as a mask."""
     own = state.host.cpu.entries.get(uid, {}).get(container.name)
     if own is not None:
-        return own
+        return own & ~state.offline or own
     policy = setup.host.cpu
     if policy is None:
-        return setup.host.cpu_topology.all
+        return setup.host.cpu_topology.all & ~state.offline
     # With a strict reservation a full host has no shared CPU left; no process can run on none, so
     # the reserved ones are what remains.
-    return state.host.cpu.shared or policy.reserved
+    return shared_cpus(setup, state) or setup.host.cpu_topology.all & ~state.offline
+
+
+def shared_cpus(setup: AgentSetup, state: AgentState) -> int:
+    """The CPUs of all that have none of their own: the pool, or the reserved ones without one."""
+    policy = setup.host.cpu
+    reserved = policy.reserved if policy is not None else 0
+    return state.host.cpu.shared & ~state.offline or reserved & ~state.offline
 
 
 def sits_on(setup: AgentSetup, state: AgentState, uid: str, container: Container) -> int:

@@ -168,11 +168,44 @@ class DriftRepaired:
 
 
 @dataclass(frozen=True, slots=True)
+class CpusOffline:
+    """CPUs of the machine are not there any more."""
+
+    NAME: ClassVar = "cpus_offline"
+    cpus: str
+
+
+@dataclass(frozen=True, slots=True)
+class CpusOnline:
+    """CPUs that were offline are back."""
+
+    NAME: ClassVar = "cpus_online"
+    cpus: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClockMoved:
+    """Somebody has set the clock of the host by so many seconds."""
+
+    NAME: ClassVar = "clock_moved"
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class AgentHalted:
     """A conservation law is broken: nothing is decided or saved from now on."""
 
     NAME: ClassVar = "agent_halted"
     problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class EventFailed:
+    """Something happened that nobody foresaw, and that changed nothing but this."""
+
+    NAME: ClassVar = "event_failed"
+    what: str
+    error: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +234,11 @@ Note = (
     | DevicesNotGiven
     | MemoryPolicyNotSet
     | DriftRepaired
+    | CpusOffline
+    | CpusOnline
+    | ClockMoved
     | AgentHalted
+    | EventFailed
     | EventsLost
 )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ import structlog
 from numalign.adapters.cgroups.tree import CgroupTree, mount_points
 from numalign.adapters.cri import volumes
 from numalign.adapters.cri.runtime import OOM_KILLED, CriRuntime
+from numalign.adapters.daemon.clock import SteadyClock
 from numalign.adapters.grpc.device_plugins import DevicePlugins
 from numalign.adapters.grpc.plugin_watcher import PluginWatcher
 from numalign.adapters.grpc.podresources import PodResources
@@ -37,6 +37,9 @@ from numalign.apps.agent.runtimes.decide_only import DecideOnly
 from numalign.apps.agent.runtimes.environment import ValueSources
 from numalign.apps.agent.runtimes.protocols import Runtime
 from numalign.apps.agent.starting import takeover
+from numalign.apps.agent.views.manifests import Look
+from numalign.apps.agent.watching.cpus import follow_online
+from numalign.apps.agent.watching.manifests import follow, remembered
 from numalign.core.asker import Asker
 from numalign.core.errors import ConfigError, PeerError
 from numalign.core.kubelet import host as hosts
@@ -50,7 +53,6 @@ from numalign.wire.checkpoints import devices as device_checkpoint
 from numalign.wire.kubelet.config import KubeletConfig
 from numalign.wire.kubelet.host_settings import default_config, host_settings
 
-MANIFEST_SECONDS: Final = 1.0
 KNOWN_PODS_MAX: Final = 1_000  # active and ended ones together
 CONFIG_BYTES_MAX: Final = 1024 * 1024
 WEIGHTS: Final = "/sys/kernel/mm/mempolicy/weighted_interleave"
@@ -71,6 +73,7 @@ class Options:
     runtime: str = "process"  # or cri: a container runtime; or none: decide only
     cri_socket: Path | None = None  # None: the usual ones
     cgroup_root: Path = Path("/sys/fs/cgroup")
+    sysfs: Path = Path("/sys")  # where CPUs are seen to go and come, on the machine itself
     host_name: str = field(default_factory=lambda: os.uname().nodename)
     objects_dir: Path | None = None  # of ConfigMaps and Secrets
     pods_as: Asker | None = None  # whose the manifests are; None: their owners'
@@ -87,6 +90,7 @@ class Parts:
     manifests: ManifestDirectory | None
     first: list[events.Effect]
     notes: tuple[str, ...] = ()
+    sysfs: Path | None = None  # where CPUs are seen to go and come; None: they do not
 
 
 def read_config(path: Path | None) -> AgentConfig:
@@ -116,6 +120,7 @@ def setup_of(config: AgentConfig, machine: Machine) -> tuple[AgentSetup, Kubelet
         pods_known_max=max(KNOWN_PODS_MAX, 2 * pods_max),
         declared={item.resource: item.on(machine) for item in config.devices},
         kubelet=kubelet,
+        ends_without_cpus=config.offline_cpus == "end",
     )
     return setup, kubelet
 
@@ -130,8 +135,10 @@ def with_runtime(setup: AgentSetup, runtime: str, *, has_objects: bool) -> Agent
     )
 
 
-async def assemble(options: Options, now: Callable[[], float] = time.time) -> Parts:
+async def assemble(options: Options, now: Callable[[], float] | None = None) -> Parts:
     """An agent that has taken up what was saved and what still runs."""
+    clock = SteadyClock()
+    now = now or clock
     machine = discovery.discover(options.machine)
     config = read_config(options.config)
     setup, kubelet = setup_of(config, machine)
@@ -146,12 +153,16 @@ async def assemble(options: Options, now: Callable[[], float] = time.time) -> Pa
     runtime, bridge = await _runtime(options, config, setup, kubelet)
     runs = takeover.runs_of(await runtime.adopt()) if runtime else None
     taken = takeover.take_up(setup, files, runs, now())
+    takeover.keep_aside(files, taken.before)
     state = taken.state
     volumes.sweep(options.state_dir / "volumes")
     volumes.remove_others(options.state_dir / "volumes", state.pods)
     if isinstance(runtime, CriRuntime):
-        for uid in await runtime.pods() - state.pods.keys():
-            bridge.forget_pod(uid)  # nobody asks for it any more
+        left = await runtime.pods()
+    else:
+        left = bridge.left_over() if isinstance(bridge, processes.Processes) else set()
+    # Nobody asks for it any more; what still runs of it is ended, and then forgotten too.
+    taken.effects.extend(events.ForgetPod(uid) for uid in left - state.pods.keys())
     agent: Agent
 
     def told(event: plugin_events.PluginEvent) -> None:
@@ -160,6 +171,7 @@ async def assemble(options: Options, now: Callable[[], float] = time.time) -> Pa
     plugins = DevicePlugins(options.state_dir / device_checkpoint.FOLDER, told)
     agent = Agent(setup, machine, files, bridge, plugins, now)
     agent.begin(state)
+    agent.clock_jump = clock.jump if now is clock else agent.clock_jump
     if isinstance(bridge, DecideOnly):
         bridge.on_ended = lambda uid, name, code: _note_end(agent, uid, name, code, now())
     notes = runtime.notes if runtime else ("decides only: no containers are run",)
@@ -177,6 +189,7 @@ async def assemble(options: Options, now: Callable[[], float] = time.time) -> Pa
         manifests_of(options.pods_dir, options.host_name, options.pods_as),
         taken.effects,
         notes + taken.notes(),
+        options.sysfs if options.machine is None else None,
     )
 
 
@@ -298,9 +311,11 @@ async def run(
     work = [
         agent.run(parts.first),
         agent.tick(),
+        agent.pace.watch(),
         agent.reconcile(period),
         _follow_manifests(parts),
         _follow_exits(parts),
+        *([] if parts.sysfs is None else [follow_online(parts.sysfs, agent.tell)]),
         *beside,
     ]
     tasks = [loop.create_task(one) for one in work]
@@ -315,6 +330,7 @@ async def run(
 
 
 async def _stop(parts: Parts, tasks: list[asyncio.Task[Any]]) -> None:
+    await parts.agent.finish()
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -332,30 +348,14 @@ async def _stop(parts: Parts, tasks: list[asyncio.Task[Any]]) -> None:
 
 
 async def _follow_manifests(parts: Parts) -> None:
-    """Follows the directory of manifests; once it was read, all sources have spoken."""
-    _read_manifests(parts, is_first=True)
-    parts.agent.tell(events.SourcesReady(time.time()))
-    while True:
-        await asyncio.sleep(MANIFEST_SECONDS)
-        _read_manifests(parts)
+    agent = parts.agent
 
+    def show(look: Look) -> None:
+        agent.manifests = look
 
-def _read_manifests(parts: Parts, *, is_first: bool = False) -> None:
-    """Tells the agent what has changed in the directory, if there is one."""
-    manifests = parts.manifests
-    if manifests is None:
-        return
-    try:
-        changes = manifests.changes()
-    except OSError as error:
-        log.warning("manifests_unreadable", directory=str(manifests.root), error=str(error))
-        return
-    for fault in changes.faults:
-        log.warning("manifest_refused", error=fault)
-    for note in changes.notes:
-        log.info("manifest_note", note=note)
-    for event in takeover.manifest_events(changes, time.time(), is_first=is_first):
-        parts.agent.tell(event)
+    if parts.manifests is not None:
+        parts.manifests.remember(remembered(agent.state.pods))
+    await follow(parts.manifests, agent.hand_in, show, agent.now)
 
 
 async def _follow_exits(parts: Parts) -> None:
@@ -370,7 +370,7 @@ async def _follow_exits(parts: Parts) -> None:
                 ended.container,
                 ended.attempt,
                 ended.code,
-                time.time(),
+                parts.agent.now(),
                 message,
                 OOM_KILLED if ended.oom_killed else "",
             )

@@ -19,26 +19,41 @@ from numalign.apps.agent.model import AgentSetup, AgentState, Run
 from numalign.apps.agent.steps import (
     admission,
     devices,
+    failures,
+    host_changes,
     lifecycle,
     placement,
     probes,
     runs,
     workloads,
 )
+from numalign.core.errors import unexpected
 from numalign.core.kubelet import state_checks
 
 Next = tuple[AgentState, list[events.Effect]]
+RUNS = "runs"  # whose fault it is, where it is that of no event
 
 
 def step(setup: AgentSetup, state: AgentState, *happened: events.Event) -> Next:
     """What the agent becomes, and what must now be done, in that order."""
     after, effects = state, list[events.Effect]()
     for event in happened:
-        before = after
-        after, more = decide(setup, before, event)
-        after, about_runs = runs.settled(setup, before, after, event)
-        effects += [*more, *about_runs]
+        after, more = _decide_or_fail(setup, after, event)
+        effects += more
     return settle(setup, state, after, effects)
+
+
+def _decide_or_fail(setup: AgentSetup, state: AgentState, event: events.Event) -> Next:
+    try:
+        after, effects = decide(setup, state, event)
+    except Exception as error:  # the object fails, never the agent
+        return failures.fail_event(setup, state, event, error)
+    after = failures.without_fault(after, type(event).__name__)
+    try:
+        settled, about_runs = runs.settled(setup, state, after, event)
+    except Exception as error:  # one odd run must not stop all else that happens
+        return failures.with_fault(after, RUNS, unexpected(error)), effects
+    return failures.without_fault(settled, RUNS), [*effects, *about_runs]
 
 
 def settle(
@@ -72,23 +87,56 @@ def _halt(state: AgentState, breach: str, effects: Sequence[events.Effect]) -> N
 
 
 def not_saved(
-    setup: AgentSetup, happened: Sequence[events.Event], error: str
-) -> list[events.Effect]:
-    """What to do about events whose outcome could not be saved, so that nothing was decided.
+    setup: AgentSetup, state: AgentState, happened: Sequence[events.Event], error: str
+) -> Next:
+    """What to do about events whose outcome could not be saved.
 
-    Who waits is told; what merely happened is handed in again later.
+    What only gives something back is done all the same: that is how a full disk gets free. The
+    files then say that a pod holds what it no longer does, which does no harm. Of the rest nothing
+    is decided: who waits is told, and what merely happened is handed in again later.
     """
-    effects: list[events.Effect] = []
+    after, freeing, effects = state, list[events.Effect](), list[events.Effect]()
     for event in happened:
-        answers = _answer_all(event, "StateNotSaved", error)
-        effects += answers or [events.Redeliver(event, setup.save_retry_seconds)]
-    return effects
+        if _only_frees(after, event):
+            after, more = _freed(setup, after, event)
+            freeing += more
+        else:
+            answers = failures.answer_all(event, "StateNotSaved", error)
+            effects += answers or [events.Redeliver(event, setup.save_retry_seconds)]
+    if not freeing:
+        return state, effects
+    after, done = settle(setup, state, after, freeing)
+    done = [effect for effect in done if not isinstance(effect, events.Save)]
+    later = events.Redeliver(events.SaveDue(), setup.save_retry_seconds)
+    return after, [*done, *effects, later]
+
+
+def _only_frees(state: AgentState, event: events.Event) -> bool:
+    match event:
+        case events.PodDeleted():
+            return True
+        case events.ContainerExited(uid):
+            known = state.pods.get(uid)
+            return known is None or known.deleting
+        case _:
+            return False
+
+
+def _freed(setup: AgentSetup, state: AgentState, event: events.Event) -> Next:
+    """The same as ``decide``, but nobody who waits for what becomes free is decided about."""
+    match event:
+        case events.PodDeleted(uid, _, request):
+            return lifecycle.deleted(setup, state, uid, request)
+        case events.ContainerExited():
+            return lifecycle.exited(setup, state, event)
+        case _:
+            return state, []
 
 
 def decide(setup: AgentSetup, state: AgentState, event: events.Event) -> Next:  # noqa: PLR0912 - one table
     """What one event leads to; the effects are not in their final order yet (see ``settle``)."""
     if state.halted:
-        return state, _answer_all(event, "AgentHalted", state.halted)
+        return state, failures.answer_all(event, "AgentHalted", state.halted)
     match event:
         case events.PodSubmitted(run=Run() as run):
             return runs.submitted(setup, state, event, run)
@@ -127,17 +175,25 @@ def decide(setup: AgentSetup, state: AgentState, event: events.Event) -> Next:  
             return admission.explained(state, event)
         case events.RepairDue():
             return state, _repairs(setup, state)
+        case events.CleanUpDue(uid):
+            return state, lifecycle.clean_up(state, uid)
+        case events.StopDue(uid, container):
+            return state, lifecycle.stop_again(state, uid, container)
+        case events.SaveDue():
+            return state, [events.Save(state)]
+        case events.CpusOnline():
+            return host_changes.online_changed(setup, state, event)
+        case events.ClockMoved():
+            return host_changes.clock_moved(state, event)
         case events.DriftRepaired(found):
             return state, [events.Publish(notes.DriftRepaired(text)) for text in found]
-        case events.ManifestsRead():
-            return lifecycle.manifests_read(setup, state, event)
         case events.SourcesReady():
             return lifecycle.sources_ready(setup, state, event)
         case events.Tick(now):
             state, effects = admission.retry_deferred(setup, state, now)
             state, more = lifecycle.start_all_due(setup, state, now)
             state, ended = lifecycle.end_overdue(setup, state, now)
-            state, asked = probes.ask_due(state, now)
+            state, asked = probes.ask_due(setup, state, now)
             return state, [*effects, *more, *ended, *asked]
         case _:
             assert_never(event)
@@ -149,21 +205,5 @@ def _repairs(setup: AgentSetup, state: AgentState) -> list[events.Effect]:
     return [
         *([events.PinHelpers(helpers)] if helpers else []),
         events.SetQosWeights(placement.qos_weights(setup, state)),
-        events.RepairDrift(placement.running_pins(setup, state)),
-    ]
-
-
-def _answer_all(event: events.Event, reason: str, message: str) -> list[events.Effect]:
-    """A no for everybody who waits for what becomes of an event."""
-    match event:
-        case events.PodSubmitted(uid=uid, request=request) | events.PodDeleted(uid, _, request):
-            asked = [(request, uid)]
-        case events.PodsApplied(pods=pods, request=request):
-            asked = [*((wanted.request, wanted.uid) for wanted in pods), (request, "")]
-        case _:
-            asked = []
-    return [
-        events.Answer(request, uid, accepted=False, reason=reason, message=message)
-        for request, uid in asked
-        if request is not None
+        events.RepairDrift(placement.running_pins(setup, state), state.pods),
     ]

@@ -199,6 +199,7 @@ class Driver:
         written = await self._publisher.write(topology, host_uid)
         size = written.placement_bytes
         self._metrics.placement_bytes.set(size)
+        self._metrics.seen(topology, [known.pod for known in self.state.pods.values()])
         log.info("published", host=topology.name, zones=len(topology.zones), placement=size)
         if not size:
             log.warning("placement_left_out", host=topology.name, reason=nrt.TOO_LARGE)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from numalign.apps.capacity_metrics import CapacityMetrics
+from numalign.core.cluster.publish.zones import HostTopology
+from numalign.core.cluster.scheduling.rebuild import rebuilt
+from numalign.core.fleet.measures import Mix
+from numalign.core.pod import Pod
 
 
 class ExporterMetrics:
@@ -12,6 +19,7 @@ class ExporterMetrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        self._capacity: CapacityMetrics | None = None
         counter = partial(Counter, registry=self._registry)
         gauge = partial(Gauge, registry=self._registry)
         histogram = partial(Histogram, registry=self._registry)
@@ -40,6 +48,17 @@ class ExporterMetrics:
             "numalign_export_watch_troubles",
             "Refusals and broken connections while following this host's pods.",
         )
+
+    def follow_capacity(self, mix: Mix) -> None:
+        """Counts from now on how many more pods of these shapes the host would take."""
+        self._capacity = CapacityMetrics(self._registry, mix)
+
+    def seen(self, topology: HostTopology, pods: Iterable[Pod]) -> None:
+        """The host is like this now."""
+        if self._capacity is not None and topology.placement is not None:
+            found = rebuilt(topology.placement, pods)
+            now = None if found is None else (found.frame, found.state)
+            self._capacity.update([(topology.name, now)])
 
     def text(self) -> bytes:
         return generate_latest(self._registry)

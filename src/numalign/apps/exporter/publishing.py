@@ -9,8 +9,9 @@ import msgspec
 
 from numalign.adapters.kubernetes.api_server import ApiServer
 from numalign.core.cluster.publish.zones import HostTopology
-from numalign.core.errors import ApiError, PeerError
+from numalign.core.errors import ApiError, PeerError, WireError
 from numalign.core.settings import Version
+from numalign.wire.faults import DECODE_FAULTS
 from numalign.wire.kubernetes import nrt
 from numalign.wire.kubernetes.api import HOSTS, NRTS, head_of
 
@@ -62,7 +63,10 @@ class Publisher:
         data = await self._api.get(HOSTS, self._name)
         if data is None:
             return None
-        kubelet = msgspec.json.decode(data, type=_Node).status.info.kubelet
+        try:
+            kubelet = msgspec.json.decode(data, type=_Node).status.info.kubelet
+        except DECODE_FAULTS as error:
+            raise WireError(f"Node {self._name}: found no v1.Node: {error}") from error
         return FoundHost(head_of(data).uid, version_of(kubelet))
 
     async def find_version(self) -> str | None:

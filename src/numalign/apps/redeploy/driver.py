@@ -25,7 +25,7 @@ from numalign.apps.redeploy.metrics import RedeployMetrics
 from numalign.apps.redeploy.model import RedeployState, Rules
 from numalign.apps.redeploy.step import step
 from numalign.core.cluster.refused_pods import SeenPod
-from numalign.core.errors import ApiError
+from numalign.core.errors import ApiError, WireError, unexpected
 from numalign.wire.kubernetes.api import EVENTS, HOSTS, PODS, Kind, event_body, head_of
 from numalign.wire.kubernetes.redeploy_pods import WatchedPod, gate_patch, recreated, watched_pod
 
@@ -59,7 +59,12 @@ class Driver:
             group.create_task(self._tick())
 
     def handle(self, event: events.Event) -> None:
-        self.state, effects = step(self._rules, self.state, event)
+        """What one event leads to; one that nobody foresaw changes nothing and ends nothing."""
+        try:
+            self.state, effects = step(self._rules, self.state, event)
+        except Exception:
+            log.exception("event_not_handled", what=type(event).__name__)
+            return
         for effect in effects:
             self._start(effect)
 
@@ -110,9 +115,13 @@ class Driver:
             async with self._requests.turn(pod.owner_key):
                 if not self._is_dry_run:
                     await self._request(effect)
-        except ApiError as error:
+        except (ApiError, WireError) as error:
             result = "failed"
             log.warning(action, pod=_shown(pod), error=str(error))
+            self.handle(events.EffectFailed(effect, time.time()))
+        except Exception as error:
+            result = "failed"
+            log.exception(action, pod=_shown(pod), error=unexpected(error))
             self.handle(events.EffectFailed(effect, time.time()))
         else:
             log.info(action, pod=_shown(pod), dry_run=self._is_dry_run, **_details(effect))

@@ -15,6 +15,7 @@ from numalign.core.errors import ConfigError
 from numalign.core.kubelet import older_versions
 from numalign.core.settings import Fidelity
 from numalign.wire.kubelet import config as kubelet_config
+from numalign.wire.nri import host_file
 
 if TYPE_CHECKING:
     from numalign.core.kubelet.older_versions import Kubernetes
@@ -79,7 +80,8 @@ def _loaded_config(
     """A kubelet's configuration, and what to say about one of an older version."""
     try:
         if kubernetes.is_exact:
-            return kubelet_config.load(data, version=kubernetes.rules), ()
+            # The host file of the NRI plugin has one key more; it means nothing to others.
+            return host_file.load(data, version=kubernetes.rules).kubelet, ()
         config, gone = kubelet_config.load_older(data)
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}{_older_hint(data, kubernetes)}") from error

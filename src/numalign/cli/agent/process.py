@@ -7,19 +7,21 @@ import contextlib
 import fcntl
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from numalign.adapters.local import paths
 from numalign.adapters.local.private import check_contents, check_private, make_private
+from numalign.adapters.sources.discovery import discover
 from numalign.apps.agent.metrics import AgentMetrics
-from numalign.apps.agent.run import Options, Parts, assemble, run
+from numalign.apps.agent.run import Options, Parts, assemble, read_config, run
 from numalign.apps.agent.saved import STATE_FILES
+from numalign.apps.agent.starting.check import Asked, compared
 from numalign.cli.agent.agent import ListenOptions, check_runtime, socket_of
 from numalign.cli.daemon import address, configure_logs
 from numalign.core.asker import Asker
-from numalign.core.errors import CorruptCheckpointError, PeerError, StartError
+from numalign.core.errors import CorruptCheckpointError, NumalignError, PeerError, StartError
 from numalign.core.kubelet.start_advice import with_advice
 from numalign.web.server import Tcp, serve
 from numalign.web.serving.tls import Tls, tls_of
@@ -59,23 +61,42 @@ def run_agent(  # noqa: PLR0913 - the options of a command
         objects_dir=objects,
         pods_as=pods_as,
     )
-    configure_logs()
+    lines_dropped = configure_logs()
     make_private(directory)
     try:
         with alone(directory):
             where = None if tcp is None else _tcp(directory, tcp, tls, listening.allowed_host or ())
-            asyncio.run(_served(options, where, ends_pods=ends_pods))
+            asyncio.run(_served(options, where, lines_dropped, ends_pods=ends_pods))
     except (StartError, CorruptCheckpointError) as error:
         print(f"error: {with_advice(str(error))}", file=sys.stderr)
-        if any((directory / name).exists() for name in STATE_FILES):
-            print(
-                f"hint: `numalign state check --state-dir {directory}` says what would change, "
-                f"`numalign state reset --state-dir {directory} --dry-run` what a clean start "
-                "would remove",
-                file=sys.stderr,
-            )
+        _say_what_to_do(options)
         return 1
     return 0
+
+
+def _say_what_to_do(options: Options) -> None:
+    """Both values where the machine or the configuration has changed, and the ways to go on."""
+    directory = options.state_dir
+    if not any((directory / name).exists() for name in STATE_FILES):
+        return
+    with contextlib.suppress(NumalignError):
+        asked = Asked(directory, read_config(options.config), discover(options.machine))
+        found = compared(asked)
+        for difference in found:
+            print(f"  {difference.text}", file=sys.stderr)
+        if found:
+            print(
+                "To go on with the saved pods, give the host back what it had (CPUs online again, "
+                "memory, configuration). To start without them: numalign state reset "
+                f"--state-dir {directory}",
+                file=sys.stderr,
+            )
+    print(
+        f"hint: `numalign state check --state-dir {directory}` says what would change, "
+        f"`numalign state reset --state-dir {directory} --dry-run` what a clean start "
+        "would remove",
+        file=sys.stderr,
+    )
 
 
 @contextlib.contextmanager
@@ -108,15 +129,18 @@ def _tcp(
     return Tcp(address, token, read_token, tls, frozenset(allowed_hosts))
 
 
-async def _served(options: Options, tcp: Tcp | None, *, ends_pods: bool) -> None:
+async def _served(
+    options: Options, tcp: Tcp | None, lines_dropped: Callable[[], int], *, ends_pods: bool
+) -> None:
     parts = await assemble(options)
-    metrics = AgentMetrics(parts.agent.setup)
+    metrics = AgentMetrics(parts.agent.setup, lines_dropped)
     parts.agent.journal.on_note = lambda note, seconds: metrics.note(
         note, parts.agent.state, seconds
     )
     parts.agent.on_registered = metrics.registered
     parts.agent.on_allocated = metrics.allocated
     parts.agent.on_asked = metrics.asked
+    parts.agent.pace.on_delay = metrics.delayed
     for note in parts.notes:
         print(f"note: {note}", file=sys.stderr)
     api = serve(

@@ -1,4 +1,4 @@
-"""``numalign get``: pods, CPUs, memory and devices of an agent, and who sits where."""
+"""``numalign get``: pods, CPUs, memory, devices and manifests of an agent."""
 
 # ruff: noqa: PLC0415 - a command loads what it needs when it runs
 from __future__ import annotations
@@ -28,6 +28,8 @@ ROWS: Final = {
     "memory": "memory",
     "device": "devices",
     "devices": "devices",
+    "manifest": "manifests",
+    "manifests": "manifests",
 }
 SETTLE_SECONDS: Final = 0.2  # what follows from one event is shown together
 
@@ -56,7 +58,8 @@ def get(
             metavar="TYPE [NAME]...",
             autocompletion=_kinds,
             help="pods, cpus, memory or devices, with the names of pods; or TYPE/NAME. A workload, "
-            "such as deploy/web, stands for its pods.",
+            "such as deploy/web, stands for its pods. Or manifests: the files that the agent "
+            "follows, and what is wrong with them.",
         ),
     ],
     choice: ChoiceOptions,
@@ -69,7 +72,7 @@ def get(
     ] = False,
     place: AgentOptions,
 ) -> None:
-    """Show pods, CPUs, memory or devices, and who sits where.
+    """Show pods, CPUs, memory, devices or manifests: who sits where.
 
     Without a namespace the pods of all namespaces are shown. json and yaml hold a v1.PodList for
     pods, a v1.Pod for the one that is named, and one record per row for the others. Of JSONPath
@@ -123,6 +126,8 @@ def _found(
     from numalign.cli.client.choose.targets import missing
     from numalign.cli.client.formats.tables import Found
 
+    if kind == "manifests":
+        return _manifests(agent, targets, choice)
     pods = choice.pods(agent, targets) if kind == "pods" or targets or choice.is_narrow else None
     lost = [target.title for target in missing(pods or [], targets)]
     if kind == "pods":
@@ -137,6 +142,22 @@ def _found(
     keys = None if pods is None else {_key(pod) for pod in pods}
     found = [r for r in records(node) if keys is None or _holders(r) & keys]
     return Found(columns, found, found, {"items": found}, [], tuple(lost))
+
+
+def _manifests(agent: AgentClient, targets: Sequence[Target], choice: ChoiceOptions) -> Found:
+    """The files of the directory of manifests, all of them or those that are named."""
+    from numalign.cli.client.formats.manifest_rows import MANIFESTS, manifest_records
+    from numalign.cli.client.formats.tables import Found
+
+    if choice.is_narrow:
+        raise ConfigError("manifests: found a namespace or selector, expected names of files only.")
+    answer = agent.get("/manifests")
+    if not answer["directory"]:
+        raise PeerError("The agent follows no directory of manifests: see numalign agent --pods.")
+    names = {target.name or "" for target in targets}
+    found = [r for r in manifest_records(answer) if not names or r["file"] in names]
+    lost = tuple(sorted(names - {record["file"] for record in found}))
+    return Found(MANIFESTS, found, found, {"items": found}, [], lost)
 
 
 def _pods(

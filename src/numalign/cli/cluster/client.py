@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from numalign.adapters.kubernetes.api_server import ApiServer
+from numalign.adapters.sources.fleet_captures import read_fleet
 from numalign.apps.render.text import printable
 from numalign.cli.options import ClusterOptions
 from numalign.core.cluster.publish.zones import HostTopology
 from numalign.core.cluster.scheduling.constraints import HostFacts
 from numalign.core.errors import ApiError, ConfigError, WireError
 from numalign.core.pod import Pod
+from numalign.wire.fleet.capture import FleetCapture, reduced
 from numalign.wire.kubernetes import nrt
 from numalign.wire.kubernetes.api import HOSTS, NRTS, PODS, Kind, head_of
+from numalign.wire.kubernetes.budgets import BUDGETS, Budget, budget_from_json
 from numalign.wire.kubernetes.scheduling import ClusterPod, host_from_json, pod_from_json
 
 _T = TypeVar("_T")
@@ -37,6 +41,43 @@ class Cluster:
             if pod.host and not pod.is_over:
                 found.setdefault(pod.host, []).append(pod.pod)
         return found
+
+
+def from_capture(path: Path) -> Cluster:
+    """The cluster in a file of 'numalign capture --cluster'."""
+    found = read_fleet(path)
+    return Cluster(
+        tuple(_decoded(HOSTS, found.hosts, host_from_json)),
+        {one.name: one for one in _decoded(NRTS, found.topologies, _topology)},
+        tuple(_decoded(PODS, found.pods, pod_from_json)),
+    )
+
+
+def capture(options: ClusterOptions) -> FleetCapture:
+    """What a capture keeps of a live cluster."""
+
+    async def read() -> FleetCapture:
+        async with ApiServer.connect(options.kubeconfig, context=options.context) as api:
+            hosts, topologies, pods = [(await api.listed(k))[0] for k in (HOSTS, NRTS, PODS)]
+            return reduced(hosts, topologies, pods)
+
+    return asyncio.run(read())
+
+
+def read_budgets(options: ClusterOptions) -> list[Budget]:
+    """The disruption budgets of a cluster; none where they may not be read, with a warning."""
+
+    async def read() -> list[Budget]:
+        async with ApiServer.connect(options.kubeconfig, context=options.context) as api:
+            try:
+                return await _listed(api, BUDGETS, budget_from_json)
+            except ApiError as error:
+                if error.code not in (403, 404):
+                    raise
+                _say("warning: disruption budgets cannot be read; evictions still heed them")
+                return []
+
+    return asyncio.run(read())
 
 
 def read_cluster(options: ClusterOptions, *, with_pods: bool = False) -> Cluster:
@@ -62,6 +103,10 @@ async def _read(options: ClusterOptions, *, with_pods: bool) -> Cluster:
 
 async def _listed(api: ApiServer, kind: Kind, decode: Callable[[bytes], _T]) -> list[_T]:
     raw, _ = await api.listed(kind)
+    return _decoded(kind, raw, decode)
+
+
+def _decoded(kind: Kind, raw: Iterable[msgspec.Raw], decode: Callable[[bytes], _T]) -> list[_T]:
     found = []
     for one in raw:
         try:

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from numalign.cli.app import examples, new_app
-from numalign.cli.options import KubeconfigOption, MachineOption, ProbesOption, optional
+from numalign.cli.options import (
+    KubeconfigOption,
+    MachineOption,
+    ProbesOption,
+    ShapesOption,
+    optional,
+)
 from numalign.cli.output import Output
 from numalign.core.errors import ConfigError
 
@@ -35,6 +41,7 @@ class _How:
     takes_over: bool
     kubeconfig: Path | None
     address: tuple[str, int] | None
+    shapes: Path | None
 
 
 @app.command(
@@ -72,6 +79,7 @@ def export(  # noqa: PLR0913, PLR0917 - one parameter for each option
         list[str] | None,
         typer.Option("--exclude", metavar="RESOURCE", help="Leave this resource out; repeat."),
     ] = None,
+    shapes: ShapesOption = None,
     oneshot: Annotated[bool, typer.Option("--oneshot", help="Publish once and end.")] = False,
     no_publish: Annotated[
         bool, typer.Option("--no-publish", help="Print the object as YAML instead of writing it.")
@@ -109,7 +117,7 @@ def export(  # noqa: PLR0913, PLR0917 - one parameter for each option
         excluded=frozenset(exclude or ()),
     )
     out = Output.of(ctx)
-    how = _How(out, interval, oneshot, no_publish, take_over, kubeconfig, address(listen))
+    how = _How(out, interval, oneshot, no_publish, take_over, kubeconfig, address(listen), shapes)
     asyncio.run(_run(sources, how))
 
 
@@ -117,6 +125,7 @@ async def _run(sources: Sources, how: _How) -> None:
     from contextlib import AsyncExitStack
 
     from numalign.adapters.kubernetes.api_server import ApiServer
+    from numalign.adapters.local.shapes import read_mix
     from numalign.apps.exporter.publishing import Publisher
     from numalign.apps.exporter.run import Exporter
     from numalign.apps.exporter.scanning import Scanner
@@ -133,6 +142,9 @@ async def _run(sources: Sources, how: _How) -> None:
         else:
             publisher = Publisher(api, sources.host_name, takes_over=how.takes_over)
             exporter = Exporter(scanner, api, publisher, how.interval)
+        mix = read_mix(how.shapes)
+        if mix:
+            exporter.metrics.follow_capacity(mix)
         if how.is_oneshot:
             await exporter.once()
         else:

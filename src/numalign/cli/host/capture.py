@@ -10,7 +10,7 @@ import typer
 
 from numalign.cli.app import examples, new_app
 from numalign.cli.host import source_options
-from numalign.cli.options import optional
+from numalign.cli.options import ClusterOptions, KubeconfigOption, optional
 from numalign.cli.output import Output
 from numalign.core.errors import ConfigError
 
@@ -26,8 +26,8 @@ app = new_app()
         "sudo numalign capture -o worker-3.tar.gz",
         "kubectl get pods -A -o json --field-selector spec.nodeName=worker-3 | "
         "numalign capture --pods - -o worker-3.tar.gz",
-        "numalign capture --root /host --kubernetes 1.37 -o worker-3.tar.gz",
         "numalign capture --on http://127.0.0.1:8421 -o agent.tar.gz",
+        "numalign capture --cluster -o fleet.tar.gz",
     )
 )
 def capture(  # noqa: PLR0913, PLR0917 - one parameter for each option
@@ -64,13 +64,25 @@ def capture(  # noqa: PLR0913, PLR0917 - one parameter for each option
     ] = None,
     pods: source_options.PodsOption = None,
     kubernetes: source_options.KubernetesOption = None,
+    cluster: Annotated[
+        bool,
+        typer.Option("--cluster", help="Capture a whole cluster instead: topologies and pods."),
+    ] = False,
+    kubeconfig: KubeconfigOption = None,
+    context: Annotated[
+        str | None, optional("--context", help="The context of the kubeconfig to use.")
+    ] = None,
 ) -> None:
     """Write all that placement on this host depends on into one file.
 
     In it: the kernel's view of the machine, the kubelet's configuration as far as it decides about
     placement, the three state files, what the PodResources API answers, and the names and resources
     of pods. Not in it: environments, commands, annotations, images, keys, tokens and addresses.
+    With --cluster: what all hosts publish, and names, labels, owners and resources of all pods.
     """
+    if cluster:
+        _fleet(Output.of(ctx), ClusterOptions(kubeconfig, context), output)
+        return
     from numalign.wire.bundle import packed
 
     if on is not None:
@@ -93,6 +105,23 @@ def capture(  # noqa: PLR0913, PLR0917 - one parameter for each option
     out.private_file(path, data)
     source_options.tell(found.about.notes)
     out.text(f"{path}: {len(data)} bytes, {len(found.files)} files of {found.about.host}\n")
+
+
+def _fleet(out: Output, options: ClusterOptions, output: Path | None) -> None:
+    from numalign.cli.cluster.client import capture as captured_cluster
+    from numalign.wire.fleet.capture import packed
+
+    found = captured_cluster(options)
+    data = packed(found)
+    if output is not None and str(output) == "-":
+        out.binary(data, "A capture")
+        return
+    path = output or Path("fleet.tar.gz")
+    out.private_file(path, data)
+    out.text(
+        f"{path}: {len(data)} bytes, {len(found.hosts)} hosts, {len(found.topologies)} topologies, "
+        f"{len(found.pods)} pods\n"
+    )
 
 
 def _from_agent(url: str) -> Bundle:

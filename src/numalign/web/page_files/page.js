@@ -387,12 +387,22 @@ function problems(found) {
   byId('problems').hidden = !found.problems.length;
   byId('problems').replaceChildren(...found.problems.map(text => make('li', text)));
 }
+function manifests(found) {
+  byId('manifests').hidden = !found.directory;
+  byId('manifests-where').textContent = found.directory;
+  const lines = found.items.map(one => ({cells: [one.file,
+    one.pods.map(pod => pod.namespace + '/' + pod.name).join(', '), one.problem || ''],
+  names: ['', '', one.problem ? 'bad' : '']}));
+  byId('manifests-list').replaceChildren(
+    table(['File', 'Pods', 'Problem'], lines, 'no files are in it'));
+}
 async function look() {
   clearTimeout(timer);
   timer = null;
   try {
     await load('pods', pods);
     await Promise.all([load('node', machine), load('readyz', problems),
+      load('manifests', manifests),
       load('decisions?trace=false&limit=' + DECISIONS_SHOWN, decisions)]);
     const isLive = stream && stream.readyState === EventSource.OPEN;
     lamp(true, (isLive ? 'live, ' : '') + 'as of ' + new Date().toLocaleTimeString());

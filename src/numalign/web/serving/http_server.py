@@ -17,6 +17,7 @@ from numalign.adapters.local.askers import peer_of
 from numalign.web.answers import ProblemError, problem_answer
 from numalign.web.api import Limits
 from numalign.web.serving.connections import Door, DoorLimits
+from numalign.web.serving.gathered_writes import GatheredWrites
 from numalign.web.serving.listeners import shown_address
 
 SHUTDOWN_SECONDS: Final = 3
@@ -154,7 +155,7 @@ def _protocol(limits: Limits) -> type[asyncio.Protocol]:
         _writes: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - as uvicorn has it
-            super().connection_made(transport)
+            super().connection_made(GatheredWrites(transport))  # type: ignore[arg-type] # as one
             connection = transport.get_extra_info("socket")
             if connection is not None and connection.family == socket.AF_UNIX:
                 # Who asks, by the kernel's word; every request of this connection has it.

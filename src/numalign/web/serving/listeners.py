@@ -72,7 +72,10 @@ def _remove_stale(path: Path) -> None:
                 raise ConfigError(f"{path}: cannot take over the socket: {exc}.") from exc
         else:
             raise ConfigError(f"{path}: another agent listens there. Stop it first.")
-    path.unlink()
+    try:
+        path.unlink()
+    except OSError as exc:
+        raise ConfigError(f"{path}: cannot take over the socket: {exc.strerror}.") from exc
 
 
 def tcp_listener(host: str, port: int, *, allow_remote: bool) -> socket.socket:

@@ -22,6 +22,11 @@ _ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
 _HTML: Final = re.compile("[<>&]")
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _REPLACEMENT: Final = "\ufffd"
+# Escapes in a JSON text: whole pairs of surrogates, halves of one (in the group), all others.
+_HIGH: Final = "u[dD][89abAB][0-9a-fA-F]{2}"
+_LOW: Final = "u[dD][c-fC-F][0-9a-fA-F]{2}"
+_ESCAPE: Final = re.compile(rf"\\(?:{_HIGH}\\{_LOW}|({_HIGH}|{_LOW})|.)", re.DOTALL)
+_MAY_HALVE: Final = re.compile(rf"\\(?:{_HIGH}|{_LOW})")
 
 
 class Number(str):
@@ -68,12 +73,13 @@ def parse(data: bytes) -> Json:
     """The value of a JSON text; WireError with Go's words where it is none.
 
     Numbers keep their text and objects their order. Bytes that are not UTF-8 become U+FFFD
-    one by one, as in Go.
+    one by one, and so do escapes of half a surrogate pair such as \\ud800, as in Go: no text that
+    comes out of here is one that cannot be written again.
     """
     if len(data) > SIZE_BYTES_MAX:
         raise WireError(f"the JSON text has {len(data)} bytes, at most {SIZE_BYTES_MAX} are read")
     try:
-        value: Json = _DECODER.decode(_decoded(data))
+        value: Json = _DECODER.decode(_without_halves(_decoded(data)))
     except (ValueError, RecursionError) as exc:
         raise WireError(fault_in(data) or "exceeded max depth") from exc
     return value
@@ -87,6 +93,12 @@ def _decoded(data: bytes) -> str:
         return _LONE_SURROGATE.sub(_REPLACEMENT, data.decode(errors="surrogateescape"))
 
 
+def _without_halves(text: str) -> str:
+    if not _MAY_HALVE.search(text):
+        return text
+    return _ESCAPE.sub(lambda found: "\\ufffd" if found[1] else found[0], text)
+
+
 def _refuse_constant(name: str) -> None:
     raise ValueError(name)  # NaN and Infinity are no JSON, though Python reads them
 
@@ -97,8 +109,3 @@ _DECODER: Final = json.JSONDecoder(
     parse_float=Number,
     parse_constant=_refuse_constant,
 )
-
-
-def clean(text: str) -> str:
-    r"""The text without halves of surrogate pairs, which only an escape like \ud800 can make."""
-    return text if text.isascii() else _LONE_SURROGATE.sub(_REPLACEMENT, text)

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from numalign.wire.go.json import Json, Number, clean
+from numalign.wire.go.json import Json, Number
 from numalign.wire.go.reading import Reading, kind_of
 
 
@@ -23,7 +23,7 @@ class Text:
     def read(self, value: Json, current: str, at: Reading) -> str:
         """The text, or the former one for null and for anything else."""
         if isinstance(value, str) and not isinstance(value, Number):
-            return clean(value)
+            return value
         if value is not None:
             at.note_type(kind_of(value), self.go_type)
         return current

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from numalign.core.errors import WireError
-from numalign.wire.go.json import Json, Members, clean, parse
+from numalign.wire.go.json import Json, Members, parse
 from numalign.wire.go.reading import GoType, Reading, kind_of
 from numalign.wire.go.scalars import INT, Whole
 
@@ -130,8 +130,7 @@ def _entries(
         at.note_type(kind_of(value), shape.go_type)
         return current
     result, path = dict(current or {}), at.path
-    for raw, item in value:
-        text = clean(raw)
+    for text, item in value:
         at.path = (*path, text)
         key = key_of(text)
         if key is not None:

@@ -78,6 +78,9 @@ def flags_of(arguments: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
+_DIGITS_MAX: Final = 18  # of any number that a flag takes
+
+
 def overlaid(document: Mapping[str, Any], flags: Mapping[str, list[str]]) -> dict[str, Any]:
     """A KubeletConfiguration with what the flags say in place of what it says."""
     found = dict(document)
@@ -89,7 +92,7 @@ def overlaid(document: Mapping[str, Any], flags: Mapping[str, list[str]]) -> dic
             found[key.name] = values[-1]
         elif key.kind is not COUNT:
             found[key.name] = dict(_pairs(values, _BETWEEN.get(key.name, "=")))
-        elif values[-1].isdecimal():
+        elif values[-1].isdecimal() and len(values[-1]) <= _DIGITS_MAX:
             found[key.name] = int(values[-1])
     if "feature-gates" in flags:
         gates = {

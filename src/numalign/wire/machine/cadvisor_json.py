@@ -24,6 +24,7 @@ from numalign.core.machine.machine import (
     validate,
 )
 from numalign.core.values.sets import ID_MAX, CpuSet, mask_of
+from numalign.wire.faults import DECODE_FAULTS
 
 _KINDS: Final = {kind.value: kind for kind in CacheKind}
 
@@ -68,7 +69,7 @@ def read_cadvisor_json(data: bytes, source: str, name: str = "") -> Machine:
     """The machine that cAdvisor reports; DiscoveryError where the text is no such report."""
     try:
         info = msgspec.json.decode(data, type=_MachineInfo)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
+    except DECODE_FAULTS as exc:
         raise DiscoveryError(
             source, f"unreadable JSON ({exc})", "machine info of cAdvisor", "Fetch /spec again."
         ) from exc

@@ -22,7 +22,7 @@ from numalign.core.machine.machine import (
 )
 from numalign.core.machine.pci_class import TYPICAL_CLASS, device_kind
 from numalign.core.values.quantity import Quantity
-from numalign.core.values.sets import ID_MAX, CpuSet, bits, parse_list
+from numalign.core.values.sets import ID_MAX, CpuSet, bits, format_list, parse_list
 from numalign.wire.machine.form import (
     API_VERSION,
     KIND,
@@ -37,6 +37,8 @@ from numalign.wire.machine.writing import places
 
 _RUN: Final = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?", re.ASCII)
 _CODE: Final = re.compile(r"0x[0-9a-fA-F]{1,6}", re.ASCII)
+CPUS_MAX: Final = 16_384  # Linux is built for 8,192
+THREADS_MAX: Final = 256  # of a core
 _ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
 
 
@@ -59,6 +61,8 @@ class _Reader:
         nodes = tuple(sorted(map(self._node, form.nodes), key=lambda node: node.id))
         node_of = {cpu: node.id for node in nodes for cpu in node.cpus}
         cpus = [cpu for socket in form.sockets for cpu in self._cpus(socket, node_of)]
+        if len(cpus) > CPUS_MAX:
+            raise self._wrong("sockets", f"{len(cpus)} CPUs", f"at most {CPUS_MAX}")
         total = sum(node.memory_bytes for node in nodes)
         bare = Machine(
             name=form.name or self._source,
@@ -112,17 +116,23 @@ class _Reader:
         ids = self._ids(f"{where} coreIds", form.core_ids, len(cores))
         dies = self._places(f"{where} dies", form.dies)
         clusters = self._places(f"{where} clusters", form.clusters)
+        widest = max((len(core) for core in cores), default=0)
+        if widest > THREADS_MAX:
+            raise self._wrong(
+                f"{where} cores", f"a core of {widest} CPUs", f"at most {THREADS_MAX}"
+            )
         return [
             Cpu(
                 id=cpu,
                 node=node_of.get(cpu),
                 socket=form.id,
-                core=min(core),
+                core=first,
                 core_id=place if ids is None else ids[place],
                 die=dies.get(cpu),
                 cluster=clusters.get(cpu),
             )
             for place, core in enumerate(cores)
+            for first in [min(core)]
             for cpu in core
         ]
 
@@ -166,7 +176,10 @@ class _Reader:
             raise self._wrong(where, f"{str(text)!r} ({exc})", "CPUs such as 0-3,8") from exc
 
     def _sets(self, where: str, text: Text) -> list[CpuSet]:
-        sets = [self._set(where, part) for part in str(text).split()]
+        parts = str(text).split()
+        if len(parts) > CPUS_MAX:
+            raise self._wrong(where, f"{len(parts)} sets", f"at most {CPUS_MAX}")
+        sets = [self._set(where, part) for part in parts]
         seen = 0
         for cpus in sets:
             if not cpus or (cpus.mask & seen and where.endswith("cores")):
@@ -175,10 +188,14 @@ class _Reader:
         return sets
 
     def _places(self, where: str, forms: dict[int, Text]) -> dict[int, int]:
-        found = {}
+        found: dict[int, int] = {}
+        seen = 0
         for number, text in forms.items():
-            for cpu in bits(self._set(f"{where} {number}", text).mask):
-                found[cpu] = number
+            mask = self._set(f"{where} {number}", text).mask
+            if mask & seen:
+                raise self._wrong(f"{where} {number}", format_list(mask & seen), "each CPU once")
+            seen |= mask
+            found |= dict.fromkeys(bits(mask), number)
         return found
 
     def _ids(self, where: str, text: Text | None, count: int) -> list[int] | None:
@@ -191,6 +208,8 @@ class _Reader:
             if not first <= last <= first + ID_MAX:
                 raise self._wrong(where, repr(part), "numbers such as 0-3 8")
             numbers += range(first, last + 1)
+            if len(numbers) > count:
+                break
         if len(numbers) != count:
             raise self._wrong(where, f"{len(numbers)} numbers", f"{count}, one for each set")
         return numbers

@@ -13,6 +13,7 @@ import msgspec
 from numalign.core.cluster.publish.export import KnownPod
 from numalign.core.errors import WireError
 from numalign.wire import yaml as plain_yaml
+from numalign.wire.faults import DECODE_FAULTS
 from numalign.wire.pods.manifests import LISTS, core_pod, record_of
 from numalign.wire.pods.records import (
     ContainerRecord,
@@ -35,17 +36,25 @@ def running_pods(data: bytes, source: str) -> list[PodRecord]:
         documents = plain_yaml.load_all(data)
     except WireError as error:
         raise WireError(f"{source}: {error}") from error
-    if any(isinstance(d, Mapping) and d.get("kind") in LISTS for d in documents):
-        return [reduced(r) for d in documents for r in _running(d, source)]
+    if any(_is_list(d) for d in documents):
+        return [reduced(r) for d in documents if d is not None for r in _running(d, source)]
     return [reduced(record) for record in expanded(data, source=source).required().pods]
 
 
+def _is_list(document: object) -> bool:
+    kind = document.get("kind") if isinstance(document, Mapping) else None
+    return isinstance(kind, str) and kind in LISTS
+
+
 def _running(document: Any, source: str) -> Iterator[PodRecord]:  # noqa: ANN401 any YAML
-    for item in document.get("items") or ():
+    items = document.get("items") or () if isinstance(document, Mapping) else None
+    if not isinstance(items, list | tuple):
+        raise WireError(f"{source}: found no list of items beside a list, expected pods.")
+    for item in items:
         if not isinstance(item, Mapping) or item.get("kind", "Pod") != "Pod":
             raise WireError(f"{source}: found a list with other items than pods, expected pods.")
         status = item.get("status")
-        if isinstance(status, Mapping) and status.get("phase") in ENDED:
+        if isinstance(status, Mapping) and str(status.get("phase")) in ENDED:
             continue
         record = record_of({"kind": "Pod", **item}, source)
         static_uid = (record.metadata.annotations or {}).get(STATIC_UID)
@@ -84,7 +93,7 @@ def known_pod(data: bytes) -> KnownPod:
     """A v1.Pod of the API server, under the uid that the kubelet knows it by."""
     try:
         record = _DECODER.decode(data)
-    except msgspec.DecodeError as error:
+    except DECODE_FAULTS as error:
         raise WireError(f"found no v1.Pod: {error}") from error
     static = (record.metadata.annotations or {}).get(STATIC_UID)
     return KnownPod(core_pod(record), static or record.metadata.uid)

@@ -137,6 +137,11 @@ def _placed(document: Mapping[str, Any], namespace: str | None, source: str) -> 
     metadata = document.get("metadata") or {}
     if not isinstance(metadata, Mapping):
         raise WireError(f"{source}: found a metadata that is no map, expected one with a name")
+    for member in ("name", "generateName", "namespace"):
+        # Only a Pod is checked as a whole; of a workload these go into its pods.
+        if not isinstance(metadata.get(member), str | None):
+            found = metadata[member]
+            raise WireError(f"{source}: metadata.{member}: found {found!r}, expected a text")
     if namespace is None:
         return document
     given = metadata.get("namespace")

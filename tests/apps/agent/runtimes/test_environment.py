@@ -8,7 +8,6 @@ import pytest
 from numalign.adapters.local.objects import Objects
 from numalign.apps.agent.model import AgentPod
 from numalign.apps.agent.runtimes.environment import ValueSources
-from numalign.apps.agent.runtimes.processes import expanded
 from numalign.core.asker import Abilities, Asker
 from numalign.core.errors import PostponedError
 from numalign.wire.pods.manifests import core_pod, record_of
@@ -28,7 +27,7 @@ def variables(*env, root=None, given=None, asker=None, **more):
     }
     record = record_of(document, "test")
     pod = AgentPod(record, core_pod(record), "api", 0.0, asker=asker)
-    return sources(root).variables(pod, record.spec.containers[0], given or {}, expanded)
+    return sources(root).variables(pod, record.spec.containers[0], given or {})
 
 
 def written(root: Path, kind: str, **keys: str) -> Path:

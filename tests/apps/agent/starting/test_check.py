@@ -8,6 +8,7 @@ import random
 import shutil
 import signal
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.apps.agent.processes import AgentProcess
@@ -15,8 +16,8 @@ from tests.apps.agent.processes import AgentProcess
 from numalign.adapters.sources import discovery
 from numalign.apps.agent import events, run, saved
 from numalign.apps.agent.run import Options, assemble
-from numalign.apps.agent.starting import takeover
 from numalign.apps.agent.starting.check import Asked, Outcome, check_start
+from numalign.apps.agent.watching.manifests import manifest_events, remembered
 from numalign.core.errors import ConfigError, NumalignError
 from numalign.wire.checkpoints import state_files
 from numalign.wire.pods.manifests import load_all
@@ -91,12 +92,23 @@ async def started(options):
     """The agent after a start, once every source of pods has spoken."""
     parts = await assemble(options, lambda: NOW)
     loop = asyncio.create_task(parts.agent.run(parts.first))
-    changes = parts.manifests.changes() if parts.manifests else None
-    for event in takeover.manifest_events(changes, NOW, is_first=True) if changes else ():
-        parts.agent.tell(event)
+    if parts.manifests:
+        parts.manifests.remember(remembered(parts.agent.state.pods))
+        for event in manifest_events(parts.manifests.changes(), NOW):
+            parts.agent.tell(event)
     parts.agent.tell(events.SourcesReady(NOW))
-    await asyncio.sleep(0.02)
+    await settled(parts.agent)
     return parts.agent, loop
+
+
+async def settled(agent):
+    """Waits until all that was told is handled, and what came of it too."""
+    quiet = 0
+    while quiet < 3:
+        before = agent.state
+        await agent.delete("nobody")  # answered behind everything that was told before
+        await asyncio.sleep(0.002)
+        quiet = quiet + 1 if agent.state is before else 0
 
 
 async def stopped(agent, loop):
@@ -112,7 +124,7 @@ async def lived(options, rng):
         record = load_all(json.dumps(pod(rng, f"api-{number}")).encode(), source="test")[0]
         await agent.submit(record, uid=f"uid-{number}")
         await asyncio.sleep(0)
-    await asyncio.sleep(0.01)
+    await settled(agent)
     await stopped(agent, loop)
 
 
@@ -236,6 +248,14 @@ def test_five_pods_with_declared_devices_are_kept(tmp_path):
     assert {reason for reason, _ in ended[1].values()} == {"UnexpectedAdmissionError"}
 
 
+def is_gone(pid):
+    """A process that was killed ends a moment later, and holds what it has until then."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
 def test_what_still_runs_is_found_as_a_start_finds_it():
     config = json.dumps(
         {
@@ -258,6 +278,7 @@ def test_what_still_runs_is_found_as_a_start_finds_it():
             pids = json.loads(run_.read_text())
             for pid in (pids["supervisor"], pids["child"]):
                 os.kill(pid, signal.SIGKILL)
+                agent.until(lambda pid=pid: is_gone(pid), f"process {pid} to end")
         error, pods = asyncio.run(foretold(options))
         assert (error, pods["default/p"][0]) == ("", "UnexpectedAdmissionError")
         agent.start()

@@ -6,7 +6,7 @@ from tests.apps.agent.test_step import Host, box, kinds
 
 from numalign.apps.agent import events as ev
 from numalign.apps.agent import saved
-from numalign.apps.agent.model import Phase
+from numalign.apps.agent.model import Phase, Successor
 from numalign.apps.agent.steps.recovery import recovered
 from numalign.wire.pods.records import Metadata, OwnerReference, PodRecord, PodSpec
 
@@ -166,7 +166,7 @@ def test_pods_that_wait_for_a_name_do_so_after_a_restart():
     apply(host, ("b", record("web-0", "2")))
     kept = saved.load(saved.dump(host.state.pods))
     assert kept == host.state.pods
-    again = replace(host.state.pods["a"], again=True)
+    again = replace(host.state.pods["a"], successor=Successor(record("web-0", "3"), "file:f"))
     assert saved.load(saved.dump({"a": again})) == {"a": again}
     state, effects = recovered(
         host.setup,
@@ -190,8 +190,62 @@ def test_pods_that_left_the_directory_end_before_new_ones_are_asked_for():
     host.event(ev.PodSubmitted("a", record("web-0"), "file:old.yaml", host.now))
     host.event(ev.PodSubmitted("s", record("stays"), "api", host.now))
     run(host)
-    host.event(ev.ManifestsRead(frozenset({"b"}), host.now))
+    host.event(ev.PodDeleted("a", host.now))
     host.event(ev.PodSubmitted("b", record("web-0"), "file:new.yaml", host.now))
     assert shown(host)["a"] == ("web-0", "ending")
     assert shown(host)["b"] == ("web-0", "WaitingForPredecessor")
     assert shown(host)["s"][1] == "Running"
+
+
+def test_a_manifest_whose_name_is_taken_is_told_once_and_decided_when_the_name_is_free():
+    host = Host()
+    host.event(ev.PodSubmitted("a", record("web-0"), "api", host.now))
+    run(host)
+    first = host.event(ev.PodSubmitted("b", record("web-0"), "file:f", host.now))
+    assert [e.note.reason for e in first if isinstance(e, ev.Publish)] == ["AlreadyExists"]
+    assert "exists already" in host.state.put_off["b"].why
+    assert not host.event(ev.Tick(host.now))
+    host.event(ev.PodDeleted("a", host.now))
+    host.exited("a", "c", 143)
+    assert "b" in host.state.host.pods and not host.state.put_off
+
+
+def test_a_manifest_that_waits_for_room_is_forgotten_with_its_file():
+    host = Host()
+    host.event(ev.PodSubmitted("a", record("web-0"), "api", host.now))
+    host.event(ev.PodSubmitted("b", record("web-0"), "file:f", host.now))
+    host.event(ev.PodDeleted("b", host.now))
+    assert not host.state.put_off
+
+
+def test_manifests_beyond_the_limit_of_pods_are_taken_in_their_order_when_others_end():
+    host = Host()
+    host.setup = replace(host.setup, totals={**host.setup.totals, "pods": 1})
+    for uid in "abc":
+        host.event(ev.PodSubmitted(uid, record(uid), f"file:{uid}", host.now))
+    assert list(host.state.host.pods) == ["a"] and list(host.state.put_off) == ["b", "c"]
+    run(host)
+    host.event(ev.PodDeleted("a", host.now))
+    host.exited("a", "c", 143)
+    assert list(host.state.host.pods) == ["b"] and list(host.state.put_off) == ["c"]
+
+
+def test_another_pod_of_the_same_file_waits_for_the_one_that_it_replaces():
+    host = Host()
+    host.event(ev.PodSubmitted("a", record("old", owner=None), "file:f", host.now))
+    run(host)
+    host.event(ev.PodDeleted("a", host.now))
+    host.event(ev.PodSubmitted("b", record("new", owner=None), "file:f", host.now))
+    host.event(ev.PodSubmitted("c", record("other", owner=None), "file:g", host.now))
+    assert shown(host)["b"] == ("new", "WaitingForPredecessor")
+    assert "c" in host.state.host.pods
+    host.exited("a", "c", 143)
+    assert "b" in host.state.host.pods
+
+
+def test_a_file_that_was_renamed_gives_its_pod_another_source():
+    host = Host()
+    host.event(ev.PodSubmitted("a", record("web"), "file:f", host.now))
+    effects = host.event(ev.PodSubmitted("a", record("web"), "file:g", host.now))
+    assert host.state.pods["a"].source == "file:g"
+    assert [type(e).__name__ for e in effects] == ["Save"]

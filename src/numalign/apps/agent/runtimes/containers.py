@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -13,13 +14,15 @@ from numalign.adapters.cri import client as cri_client
 from numalign.adapters.cri import groups as cri_groups
 from numalign.adapters.cri import volumes as cri_volumes
 from numalign.adapters.cri.runtime import CriRuntime, StartRequest
-from numalign.adapters.processes.values import Expected
+from numalign.adapters.daemon.beside import Beside
 from numalign.apps.agent.events import Pin, StartContainer
 from numalign.apps.agent.model import AgentPod
 from numalign.apps.agent.runtimes.environment import ValueSources
-from numalign.apps.agent.runtimes.processes import drift_text, expanded, nodes_of, records_of
+from numalign.apps.agent.runtimes.expansion import arguments
+from numalign.apps.agent.runtimes.expected import amounts_of_pod, expected, nodes_of
+from numalign.apps.agent.runtimes.processes import drift_text, records_of
 from numalign.apps.agent.runtimes.protocols import Started
-from numalign.core.errors import ConfigError, PeerError, PostponedError
+from numalign.core.errors import ConfigError, PostponedError
 from numalign.core.kubelet import cgroup_limits
 from numalign.core.kubelet.devices.plugin_answer import Allocation
 from numalign.core.machine.kubelet_view import MachineInfo
@@ -40,6 +43,7 @@ from numalign.wire.grpc.cri_values import (
 from numalign.wire.pods.records import ContainerRecord, Hook, Probe, SecurityContext
 
 HOST_NAME_LENGTH_MAX: Final = 63
+CONFIG_ERROR: Final = "CreateContainerConfigError"  # the kubelet's
 _SECCOMP: Final = {
     "RuntimeDefault": Seccomp.RUNTIME_DEFAULT,
     "Unconfined": Seccomp.UNCONFINED,
@@ -51,11 +55,8 @@ async def connected(
 ) -> CriRuntime:
     """The runtime behind a socket, ready for pods; ConfigError if none can be used."""
     client, version = await cri_client.connected(socket)
-    try:
-        by_systemd, fault = await client.has_systemd_driver(), await client.network_fault()
-    except PeerError:
-        await client.close()
-        raise
+    by_systemd = await cri_client.persistently(client.has_systemd_driver, "its configuration")
+    fault = await cri_client.persistently(client.network_fault, "its status")
     if by_systemd:
         await client.close()
         raise ConfigError(
@@ -85,8 +86,6 @@ def log_path(state: Path, uid: str, container: str) -> Path:
 
 
 class Containers:
-    starts_in_background = True
-
     def __init__(
         self,
         runtime: CriRuntime,
@@ -101,28 +100,28 @@ class Containers:
         self._info = info
         self._state = state
         self._quota = quota
+        self._disk = Beside("numalign-containers", 4)
         self._values = values
 
     async def start(self, request: StartContainer) -> Started:
         """Starts a container; PeerError if it cannot be started, PostponedError if not yet."""
         try:
-            order = self._start_request(request)
+            order = await self._disk.run(self._start_request, request)
         except OSError as error:  # a full disk, say
             text = f"{error.filename}: {error.strerror}"
-            raise PostponedError(text, reason="CreateContainerConfigError") from error
+            raise PostponedError(text, reason=CONFIG_ERROR) from error
+        except ConfigError as error:
+            raise PostponedError(str(error), reason=CONFIG_ERROR) from error
         running, container_id = await self.runtime.start(order)
         return Started(running.pid, f"{self.runtime.name}://{container_id}")
 
     def _start_request(self, request: StartContainer) -> StartRequest:
         pod = request.pod
         record = next(r for r in records_of(pod) if r.name == request.container)
-        own = [exclusive_cpus(pod.pod, c, self._settings) > 0 for c in pod.pod.in_order]
         return StartRequest(
             sandbox=self._sandbox(pod, request.uid),
             qos=qos_class(pod.pod, self._settings),
-            pod_limits=cgroup_limits.limits_of_pod(
-                pod.pod, self._settings, any_exclusive=any(own), quota=self._quota
-            ),
+            pod_limits=amounts_of_pod(pod.pod, self._settings, self._quota),
             container=self._container(record, request),
             pull=pull_policy(record),
         )
@@ -163,7 +162,7 @@ class Containers:
     def _container(self, record: ContainerRecord, request: StartContainer) -> ContainerSpec:
         pod, extra = request.pod, request.extra
         spec = pod.record.spec
-        env = self._values.variables(pod, record, extra.envs, expanded)
+        env = self._values.variables(pod, record, extra.envs)
         source = cri_volumes.Source(
             self._state / "volumes" / request.uid, self._values.keys_for(pod)
         )
@@ -172,8 +171,8 @@ class Containers:
             name=record.name,
             attempt=request.attempt,
             image=record.image,
-            command=tuple(expanded(text, env) for text in record.command or ()),
-            args=tuple(expanded(text, env) for text in record.args or ()),
+            command=arguments(record.command or (), env),
+            args=arguments(record.args or (), env),
             working_dir=record.workingDir,
             envs=env,
             mounts=_together(cri_volumes.mounts(spec, record, source), extra),
@@ -234,30 +233,32 @@ class Containers:
             {(e.uid, e.container): CpusetPlacement(CpuSet(e.cpus), nodes_of(e)) for e in pins}
         )
 
-    def pin_helpers(self, cpus: int) -> None:
+    async def pin_helpers(self, cpus: int) -> None:
         """The runtime's own helpers are where its operator put them."""
         del cpus
 
-    def set_qos_weights(self, weights: Iterable[tuple[Qos, cgroup_limits.Limits]]) -> None:
+    async def set_qos_weights(self, weights: Iterable[tuple[Qos, cgroup_limits.Limits]]) -> None:
         """Gives the QoS classes their shares of CPU time."""
         for qos, limits in weights:
-            self.runtime.groups.limit_qos(qos, limits)
+            await self._disk.run(self.runtime.groups.limit_qos, qos, limits)
 
-    async def repair_drift(self, pins: Sequence[Pin]) -> list[str]:
+    async def repair_drift(self, pins: Sequence[Pin], pods: Mapping[str, AgentPod]) -> list[str]:
         """What is not as it should be, one line each, after it was put right."""
-        expected = [
-            Expected(pod_uid=e.uid, container=e.container, cpus=CpuSet(e.cpus), mems=nodes_of(e))
-            for e in pins
-        ]
-        return [drift_text(drift) for drift in await self.runtime.repair_drift(expected)]
+        wanted = expected(pins, pods, self._settings, self._quota)
+        # The amounts of a container are the runtime's to hold.
+        of_ours = [replace(one, limits=None) for one in wanted]
+        return [drift_text(drift) for drift in await self.runtime.repair_drift(of_ours)]
 
-    def release_pod(self, uid: str) -> None:
+    async def release_pod(self, uid: str) -> None:
         """Ends the sandbox of a pod that will not run again."""
         self.runtime.release_pod(uid)
 
-    def forget_pod(self, uid: str) -> None:
+    async def forget_pod(self, uid: str) -> None:
         """Removes sandbox, containers, cgroups, logs and volumes of a pod."""
         self.runtime.forget_pod(uid)
+        await self._disk.run(self._remove_files, uid)
+
+    def _remove_files(self, uid: str) -> None:
         shutil.rmtree(self._state / "logs" / uid, ignore_errors=True)
         cri_volumes.remove(self._state / "volumes" / uid)
 
@@ -328,4 +329,4 @@ def _first(own: int | None, pods: int | None) -> int | None:
 
 def _not_supported(what: str) -> PostponedError:
     text = f"{what} is not supported, and the container is not run without it; remove it"
-    return PostponedError(text, reason="CreateContainerConfigError")
+    return PostponedError(text, reason=CONFIG_ERROR)

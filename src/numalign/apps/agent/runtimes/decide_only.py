@@ -24,8 +24,6 @@ class DecideOnly:
     at once; then ``on_ended`` is told the pod's uid, the container and the exit code.
     """
 
-    starts_in_background = False
-
     def __init__(self, logs: Path) -> None:
         self._logs = logs
         self.on_ended: Callable[[str, str, int], None] = lambda _uid, _container, _code: None
@@ -66,24 +64,24 @@ class DecideOnly:
         """Nothing is moved."""
         del pins
 
-    def pin_helpers(self, cpus: int) -> None:
+    async def pin_helpers(self, cpus: int) -> None:
         """There are no helper processes."""
         del cpus
 
-    def set_qos_weights(self, weights: Iterable[tuple[Qos, Limits]]) -> None:
+    async def set_qos_weights(self, weights: Iterable[tuple[Qos, Limits]]) -> None:
         """There are no processes to weigh against each other."""
         del weights
 
-    async def repair_drift(self, pins: Sequence[Pin]) -> list[str]:
+    async def repair_drift(self, pins: Sequence[Pin], pods: Mapping[str, AgentPod]) -> list[str]:
         """Nothing drifts."""
-        del pins
+        del pins, pods
         return []
 
-    def release_pod(self, uid: str) -> None:
+    async def release_pod(self, uid: str) -> None:
         """There is nothing to release."""
         del uid
 
-    def forget_pod(self, uid: str) -> None:
+    async def forget_pod(self, uid: str) -> None:
         """Nothing was kept."""
         del uid
 

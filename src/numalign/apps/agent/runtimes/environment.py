@@ -12,6 +12,7 @@ from typing import Final
 
 from numalign.adapters.local.objects import CONFIG_MAPS, NOT_READY, SECRETS, Objects
 from numalign.apps.agent.model import AgentPod
+from numalign.apps.agent.runtimes.expansion import counted, expanded
 from numalign.core.asker import Abilities
 from numalign.core.errors import PostponedError
 from numalign.core.values.quantity import Quantity
@@ -19,7 +20,6 @@ from numalign.wire.pods.records import ContainerRecord, EnvFrom, EnvVar, KeyRef,
 
 _IN_MAP: Final = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
 _NAME: Final = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
-Expand = Callable[[str, Mapping[str, str]], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +31,21 @@ class ValueSources:
     totals: Mapping[str, int]  # what the host offers; CPUs in thousandths
 
     def variables(
-        self, pod: AgentPod, record: ContainerRecord, given: Mapping[str, str], expand: Expand
+        self, pod: AgentPod, record: ContainerRecord, given: Mapping[str, str]
     ) -> dict[str, str]:
         """The variables given, then those of envFrom, then its own; PostponedError without."""
         env = dict(given)
         for source in record.envFrom or ():
             env |= self._all_keys(pod, record, source)
+        total = 0
         for item in record.env or ():
-            value = self._value(pod, record, item) if item.valueFrom else expand(item.value, env)
+            if item.valueFrom:
+                value = self._value(pod, record, item)
+            else:
+                value = expanded(item.value, env, f"env {item.name}")
             if value is not None:
                 env[item.name] = value
+                total = counted(total, value, "env")
         return env
 
     def _all_keys(self, pod: AgentPod, record: ContainerRecord, source: EnvFrom) -> dict[str, str]:

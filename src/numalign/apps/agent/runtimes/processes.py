@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,23 +10,26 @@ from typing import Final
 
 from numalign.adapters.cgroups.tree import CpusetPlacement
 from numalign.adapters.cri import volumes
+from numalign.adapters.daemon.beside import Beside
 from numalign.adapters.local.objects import NOT_READY
 from numalign.adapters.processes import probing
 from numalign.adapters.processes.records import Mount, RunSpec
-from numalign.adapters.processes.runtime import Drift, Exited, Expected, ProcessRuntime
+from numalign.adapters.processes.runtime import Drift, Exited, ProcessRuntime, Running
 from numalign.apps.agent.events import Pin, StartContainer
 from numalign.apps.agent.model import AgentPod
 from numalign.apps.agent.runtimes.environment import ValueSources
+from numalign.apps.agent.runtimes.expansion import arguments
+from numalign.apps.agent.runtimes.expected import (
+    amounts_of_container,
+    amounts_of_pod,
+    expected,
+    nodes_of,
+)
 from numalign.apps.agent.runtimes.protocols import Started
 from numalign.core.errors import ConfigError, PeerError, PostponedError
-from numalign.core.kubelet.cgroup_limits import (
-    Limits,
-    QuotaRule,
-    limits_of_container,
-    limits_of_pod,
-)
+from numalign.core.kubelet.cgroup_limits import Limits, QuotaRule
 from numalign.core.kubelet.devices.plugin_answer import Allocation
-from numalign.core.pod import Qos, exclusive_cpus, qos_class
+from numalign.core.pod import Qos, qos_class
 from numalign.core.settings import Settings
 from numalign.core.values.sets import CpuSet, NodeSet
 from numalign.wire.grpc.cri_values import Propagation
@@ -36,13 +38,10 @@ from numalign.wire.pods.records import ContainerRecord, Hook, Probe
 
 # The interpreter that runs the agent, for containers that want one: commands may say $(NAME).
 PYTHON_VARIABLE: Final = "NUMALIGN_PYTHON"
-_REFERENCE: Final = re.compile(r"\$\$|\$\(([^)]*)\)")
 PATH_DEFAULT: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Processes:
-    starts_in_background = False
-
     def __init__(
         self,
         runtime: ProcessRuntime,
@@ -57,31 +56,36 @@ class Processes:
         self._volumes = state / "volumes"
         self._quota = quota
         self._values = values
+        self._disk = Beside("numalign-specs", 4)
 
     async def start(self, request: StartContainer) -> Started:
         """Starts a container; PeerError if it cannot be started, PostponedError if not yet."""
         try:
-            spec = self._spec(request)
+            started = await self._started(request)
         except ConfigError as error:
             raise PeerError(str(error)) from error
         except OSError as error:  # a full disk, say
             text = f"{error.filename}: {error.strerror}"
             raise PostponedError(text, reason=NOT_READY) from error
-        if (run := request.pod.run) is not None:
-            caller = run.caller
-            attached = await self.runtime.attach(spec, caller.pid, caller.start, caller.boot)
-            return Started(attached.pid)
-        started = await self.runtime.start(spec)
         if isinstance(started, Exited):
             raise PeerError(started.message or f"ended at once with code {started.code}")
         return Started(started.pid)
 
+    async def _started(self, request: StartContainer) -> Running | Exited:
+        key, where = (request.uid, request.container), CpuSet(request.cpus)
+        nodes = None if request.nodes is None else NodeSet(request.nodes)
+        qos = qos_class(request.pod.pod, self._settings)
+        # Known to be starting before anything takes time, so that no move passes it by.
+        with self.runtime.expecting(key, qos, CpusetPlacement(where, nodes)):
+            spec = await self._disk.run(self._spec, request)
+            if (run := request.pod.run) is not None:
+                caller = run.caller
+                return await self.runtime.attach(spec, caller.pid, caller.start, caller.boot)
+            return await self.runtime.start(spec)
+
     def _spec(self, request: StartContainer) -> RunSpec:
         pod = request.pod
         record = next(r for r in records_of(pod) if r.name == request.container)
-        container = next(c for c in pod.pod.in_order if c.name == request.container)
-        own = [exclusive_cpus(pod.pod, c, self._settings) > 0 for c in pod.pod.in_order]
-        is_own = exclusive_cpus(pod.pod, container, self._settings) > 0
         abilities = self._values.abilities
         confined, faults = confinement(pod.record.spec, record, pod.asker, abilities)
         if faults:  # told when it was submitted; one from before an update comes here
@@ -91,7 +95,7 @@ class Processes:
             pod_uid=request.uid,
             container=request.container,
             attempt=request.attempt,
-            argv=tuple(expanded(t, env) for t in (*(record.command or ()), *(record.args or ()))),
+            argv=arguments((*(record.command or ()), *(record.args or ())), env),
             env=env,
             cwd=record.workingDir or "/",
             log_path=self.log_path(request.uid, request.container),
@@ -99,12 +103,8 @@ class Processes:
             mems=None if request.nodes is None else NodeSet(request.nodes),
             mempolicy=request.mempolicy,
             qos=qos_class(pod.pod, self._settings),
-            limits=limits_of_container(
-                pod.pod, container, self._settings, exclusive=is_own, quota=self._quota
-            ),
-            pod_limits=limits_of_pod(
-                pod.pod, self._settings, any_exclusive=any(own), quota=self._quota
-            ),
+            limits=amounts_of_container(pod.pod, request.container, self._settings, self._quota),
+            pod_limits=amounts_of_pod(pod.pod, self._settings, self._quota),
             confinement=confined,
             mounts=self._mounts(pod, record),
             asker=pod.asker,
@@ -120,7 +120,7 @@ class Processes:
             PYTHON_VARIABLE: sys.executable,
             **extra.envs,
         }
-        return self._values.variables(pod, record, given, expanded)
+        return self._values.variables(pod, record, given)
 
     def _mounts(self, pod: AgentPod, record: ContainerRecord) -> tuple[Mount, ...]:
         """What a container gets of its pod's volumes, each with how it is to be looked up."""
@@ -182,43 +182,44 @@ class Processes:
         await self.runtime.stop(uid, container, grace_seconds)
 
     async def pin(self, pins: Sequence[Pin]) -> None:
-        """Moves running containers; those that are just ending are passed over."""
-        running = set(self.runtime.running())
-        placements = {
-            (e.uid, e.container): CpusetPlacement(CpuSet(e.cpus), nodes_of(e))
-            for e in pins
-            if (e.uid, e.container) in running
-        }
-        if placements:
-            self.runtime.pin_all(placements)
+        """Moves containers that run or are being started."""
+        await self.runtime.move(
+            {(e.uid, e.container): CpusetPlacement(CpuSet(e.cpus), nodes_of(e)) for e in pins}
+        )
 
-    def pin_helpers(self, cpus: int) -> None:
+    async def pin_helpers(self, cpus: int) -> None:
         """Keeps what watches over containers away from CPUs that a container has alone."""
-        self.runtime.pin_supervisors(CpuSet(cpus))
+        await self.runtime.pin_supervisors(CpuSet(cpus))
 
-    def set_qos_weights(self, weights: Iterable[tuple[Qos, Limits]]) -> None:
+    async def set_qos_weights(self, weights: Iterable[tuple[Qos, Limits]]) -> None:
         """Gives the QoS classes their shares of CPU time."""
         for qos, limits in weights:
-            self.runtime.limit_qos(qos, limits)
+            await self.runtime.limit_qos(qos, limits)
 
-    async def repair_drift(self, pins: Sequence[Pin]) -> list[str]:
+    async def repair_drift(self, pins: Sequence[Pin], pods: Mapping[str, AgentPod]) -> list[str]:
         """What is not as it should be, one line each, after it was put right."""
-        expected = [
-            Expected(pod_uid=e.uid, container=e.container, cpus=CpuSet(e.cpus), mems=nodes_of(e))
-            for e in pins
-        ]
-        return [drift_text(drift) for drift in self.runtime.repair(expected)]
+        wanted = expected(pins, pods, self._settings, self._quota)
+        return [drift_text(drift) for drift in await self.runtime.repair_beside(wanted)]
 
-    def release_pod(self, uid: str) -> None:
-        """Nothing is left of processes that have ended but their records."""
-        del uid
+    async def release_pod(self, uid: str) -> None:
+        """Removes the cgroups of a pod that will not run again."""
+        await self.runtime.release(uid)
 
-    def forget_pod(self, uid: str) -> None:
-        """Removes records, cgroups and logs of a pod."""
-        for container in self.runtime.containers_of(uid):
-            self.runtime.remove(uid, container)
+    async def forget_pod(self, uid: str) -> None:
+        """Removes records, cgroups and logs of a pod, once nothing of it runs."""
+        if any(running == uid for running, _ in self.runtime.running()):
+            return  # the end of the last of them leads here again
+        await self.runtime.forget(uid)
+        await self._disk.run(self._remove_files, uid)
+
+    def _remove_files(self, uid: str) -> None:
         shutil.rmtree(self._logs / uid, ignore_errors=True)
         volumes.remove(self._volumes / uid)
+
+    def left_over(self) -> set[str]:
+        """The pods of which something is on the disk."""
+        logs = self._logs.iterdir() if self._logs.is_dir() else ()
+        return self.runtime.uids() | {path.name for path in logs}
 
     def log_path(self, uid: str, container: str) -> Path:
         return self._logs / uid / f"{container}.log"
@@ -229,23 +230,7 @@ def drift_text(d: Drift) -> str:
     return f"{where}: found {d.found}, expected {d.expected}"
 
 
-def nodes_of(pin: Pin) -> NodeSet | None:
-    """The NUMA nodes of a pin as a set; None: leave them."""
-    return None if pin.nodes is None else NodeSet(pin.nodes)
-
-
 def records_of(pod: AgentPod) -> Iterable[ContainerRecord]:
     """All containers of a pod as they were given, init containers first."""
     spec = pod.record.spec
     return [*(spec.initContainers or ()), *(spec.containers or ())]
-
-
-def expanded(text: str, env: Mapping[str, str]) -> str:
-    """The text with $(NAME) replaced as Kubernetes does; unknown names stay, $$ is a dollar."""
-    return _REFERENCE.sub(lambda m: _replaced(m, env), text)
-
-
-def _replaced(match: re.Match[str], env: Mapping[str, str]) -> str:
-    if match[0] == "$$":
-        return "$"
-    return env.get(match[1], match[0])

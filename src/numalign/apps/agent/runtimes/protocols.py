@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from numalign.apps.agent.events import Pin, StartContainer
+from numalign.apps.agent.model import AgentPod
 from numalign.core.kubelet.cgroup_limits import Limits
 from numalign.core.kubelet.devices.plugin_answer import Allocation
 from numalign.core.pod import Qos
@@ -37,15 +38,12 @@ class Started:
 class Runtime(Protocol):
     """What runs containers: plain processes, or a container runtime."""
 
-    @property
-    def starts_in_background(self) -> bool:
-        """Whether a start may take long (an image is pulled), so that the loop must not wait.
-
-        Such a runtime minds by itself the pins that come while it starts a container.
-        """
-
     async def start(self, request: StartContainer) -> Started:
-        """Starts a container; PeerError if it cannot, PostponedError if not yet."""
+        """Starts a container; PeerError if it cannot, PostponedError if not yet.
+
+        That may take long (an image is pulled), so nobody waits for it. The runtime minds by itself
+        the pins that come while it starts a container.
+        """
 
     async def stop(self, uid: str, container: str, grace_seconds: float) -> None:
         """Asks a container to end, and ends it after the grace period."""
@@ -63,19 +61,19 @@ class Runtime(Protocol):
     async def pin(self, pins: Sequence[Pin]) -> None:
         """Moves running containers, all at once; PeerError if the kernel refuses."""
 
-    def pin_helpers(self, cpus: int) -> None:
+    async def pin_helpers(self, cpus: int) -> None:
         """Keeps the runtime's own helpers on these CPUs (a mask)."""
 
-    def set_qos_weights(self, weights: Iterable[tuple[Qos, Limits]]) -> None:
+    async def set_qos_weights(self, weights: Iterable[tuple[Qos, Limits]]) -> None:
         """Gives the QoS classes their shares of CPU time."""
 
-    async def repair_drift(self, pins: Sequence[Pin]) -> list[str]:
+    async def repair_drift(self, pins: Sequence[Pin], pods: Mapping[str, AgentPod]) -> list[str]:
         """Puts right what is not as it should be; what it found, PeerError if it cannot."""
 
-    def release_pod(self, uid: str) -> None:
+    async def release_pod(self, uid: str) -> None:
         """Lets go of what a pod needs only while it runs; its output is kept."""
 
-    def forget_pod(self, uid: str) -> None:
+    async def forget_pod(self, uid: str) -> None:
         """Removes what is kept of a pod."""
 
     def log_path(self, uid: str, container: str) -> Path:

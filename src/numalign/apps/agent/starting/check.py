@@ -24,6 +24,7 @@ from numalign.apps.agent.starting import takeover
 from numalign.apps.agent.starting.differences import Difference, differences
 from numalign.apps.agent.starting.takeover import Runs
 from numalign.apps.agent.step import step
+from numalign.apps.agent.watching.manifests import manifest_events, remembered
 from numalign.core.errors import ConfigError, CorruptCheckpointError, NumalignError, StartError
 from numalign.core.machine.machine import Machine
 from numalign.core.settings import Settings
@@ -80,16 +81,14 @@ class Asked:
 async def check_start(asked: Asked, now: float) -> StartCheck:
     """What a start would do; ConfigError for what is no configuration at all."""
     files = StateDirectory(asked.directory)
-    settings = _settings(asked)
     runtime = asked.runtime or last_runtime(files)
+    found = compared(asked)
     try:
         setup, _ = run.setup_of(asked.config, asked.machine)
         # Where ConfigMaps and Secrets would come from is not asked here.
         setup = run.with_runtime(setup, runtime, has_objects=True)
     except StartError as error:
-        found = differences(takeover.contents(files), settings, None)
         return StartCheck(str(error), found, runtime=runtime)
-    found = differences(takeover.contents(files), settings, setup.host)
     try:
         runs = await _runs(asked, runtime)
         taken = takeover.take_up(setup, files, runs, now)
@@ -97,13 +96,28 @@ async def check_start(asked: Asked, now: float) -> StartCheck:
         raise
     except NumalignError as error:
         return StartCheck(str(error), found, runtime=runtime)
-    changes = None if asked.manifests is None else asked.manifests.changes()
     state = taken.state
+    changes = None if asked.manifests is None else _first_look(asked.manifests, state)
     if not state.halted:
-        first = [] if changes is None else takeover.manifest_events(changes, now, is_first=True)
+        first = [] if changes is None else manifest_events(changes, now)
         state, _ = step(setup, state, *first, events.SourcesReady(now))
     pods = tuple(_outlooks(taken.before, state, changes))
     return StartCheck(state.halted, found, pods, runtime)
+
+
+def compared(asked: Asked) -> tuple[Difference, ...]:
+    """Where the saved state and the host differ, as far as that can be said."""
+    saved_files = takeover.contents(StateDirectory(asked.directory))
+    try:
+        host = run.setup_of(asked.config, asked.machine)[0].host
+    except StartError:
+        host = None
+    return differences(saved_files, _settings(asked), host)
+
+
+def _first_look(manifests: ManifestDirectory, state: AgentState) -> Changes:
+    manifests.remember(remembered(state.pods))
+    return manifests.changes()
 
 
 def _settings(asked: Asked) -> Settings:

@@ -27,6 +27,11 @@ class Difference:
     saved: str
     now: str
 
+    @property
+    def text(self) -> str:
+        """The same as a sentence without its end."""
+        return f"{self.what}: {self.saved} at the last start, {self.now} now"
+
 
 def differences(
     files: Mapping[str, bytes], settings: Settings, host: Host | None

@@ -12,6 +12,7 @@ import msgspec
 
 from numalign.apps.agent.model import AgentPod, Refusal
 from numalign.core.errors import WireError
+from numalign.wire.faults import DECODE_FAULTS
 
 FILE_NAME: Final = "refusals.json"
 VERSION: Final = 1
@@ -31,7 +32,7 @@ def load(data: bytes, pods: Mapping[str, AgentPod], *, path: str) -> dict[str, R
     """The refusals of pods that are still known; WireError if it is no such file."""
     try:
         found = msgspec.json.decode(data, type=_File)
-    except msgspec.DecodeError as error:
+    except DECODE_FAULTS as error:
         raise WireError(
             f"{path}: found no refusals ({error}); why pods were refused is forgotten"
         ) from error

@@ -7,18 +7,17 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from numalign.adapters.local.manifests import Changes
 from numalign.adapters.local.state_files import StateDirectory
 from numalign.adapters.processes.values import Exited, Running
 from numalign.apps.agent import events, saved
 from numalign.apps.agent.model import AgentPod, AgentSetup, AgentState, DeviceKey, Refusal
 from numalign.apps.agent.runtimes.decide_only import DecideOnly
 from numalign.apps.agent.starting import refusals
-from numalign.apps.agent.steps.recovery import Ended, Key, recovered
+from numalign.apps.agent.starting.differences import differences
+from numalign.apps.agent.steps.recovery import Ended, Key, holds, recovered
 from numalign.core.errors import CorruptCheckpointError, PeerError, WireError
 from numalign.core.kubelet.devices.devices import Held, SavedDevices
 from numalign.core.kubelet.devices.plugin_answer import Allocation
-from numalign.core.kubelet.memory.static import changed_amounts
 from numalign.core.kubelet.state import CpuState, MemoryState
 from numalign.wire.checkpoints import devices as device_checkpoint
 from numalign.wire.checkpoints import state_files
@@ -58,6 +57,7 @@ class SavedState:
     pods: Mapping[str, AgentPod]
     refusals: Mapping[str, Refusal] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    aside: bytes | None = None  # what there is of pods that cannot be taken up
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +67,15 @@ class TakenUp:
     before: SavedState
     state: AgentState
     effects: list[events.Effect]
+    changed: tuple[str, ...] = ()  # how the machine is another one than at the last start
+    is_afresh: bool = False  # nothing of the managers' state was taken up
 
     def notes(self) -> tuple[str, ...]:
         """What the operator should know of it."""
-        if self.before.memory is None:
-            return self.before.notes
-        now = self.state.host.memory.machine
-        return (*self.before.notes, *changed_amounts(self.before.memory.machine, now))
+        if not self.is_afresh:
+            return (*self.before.notes, *self.changed)
+        why = "the machine is not as it was, and no pod holds anything, so it starts afresh"
+        return (*self.before.notes, f"{why}: {'; '.join(self.changed)}")
 
 
 def take_up(setup: AgentSetup, files: StateDirectory, runs: Runs | None, now: float) -> TakenUp:
@@ -84,17 +86,32 @@ def take_up(setup: AgentSetup, files: StateDirectory, runs: Runs | None, now: fl
     found = read_state(files, setup)
     if runs is None:
         runs = Runs(DecideOnly.adopted(found.pods))
+    changed = tuple(d.text for d in differences(contents(files), setup.host.settings, setup.host))
+    is_afresh = bool(changed) and setup.host.is_safe and not _holds_anything(found, runs)
     state, effects = recovered(
         setup,
-        cpu=found.cpu,
-        memory=found.memory,
+        cpu=None if is_afresh else found.cpu,
+        memory=None if is_afresh else found.memory,
         saved_devices=found.devices,
         pods=found.pods,
         alive=runs.alive,
         ended=runs.ended,
         now=now,
     )
-    return TakenUp(found, replace(state, refusals=found.refusals), effects)
+    state = replace(state, refusals=found.refusals)
+    return TakenUp(found, state, effects, changed, is_afresh)
+
+
+def _holds_anything(found: SavedState, runs: Runs) -> bool:
+    """Whether some pod may have CPUs, memory or devices by what was saved, or still runs."""
+    cpu, memory, devices = found.cpu, found.memory, found.devices
+    return bool(
+        runs.alive
+        or (cpu is not None and (cpu.entries or cpu.pod_sets))
+        or (memory is not None and (memory.entries or memory.pod_blocks))
+        or (devices is not None and devices.entries)
+        or any(holds(pod) for pod in found.pods.values())
+    )
 
 
 def read_state(files: StateDirectory, setup: AgentSetup) -> SavedState:
@@ -112,7 +129,8 @@ def read_state(files: StateDirectory, setup: AgentSetup) -> SavedState:
         if uid in pods:
             pods[uid] = replace(pods[uid], allocations=_answers(containers))
     kept, notes = _refusals(files, pods)
-    return SavedState(taken.cpu, taken.memory, taken.devices, pods, kept, notes)
+    aside = None if data is None else saved.unusable(data)
+    return SavedState(taken.cpu, taken.memory, taken.devices, pods, kept, notes, aside)
 
 
 def _refusals(
@@ -125,6 +143,12 @@ def _refusals(
         return {} if data is None else refusals.load(data, pods, path=path), ()
     except (WireError, PeerError) as error:
         return {}, (str(error),)
+
+
+def keep_aside(files: StateDirectory, found: SavedState) -> None:
+    """Writes what cannot be taken up beside the rest, for whoever finds out why."""
+    if found.aside is not None:
+        files.write(saved.ASIDE_NAME, found.aside)
 
 
 def contents(files: StateDirectory) -> dict[str, bytes]:
@@ -143,13 +167,3 @@ def _answers(containers: Mapping[str, Mapping[str, Held]]) -> dict[DeviceKey, Al
             except WireError as error:
                 log.warning("saved_answer_unusable", resource=resource, error=str(error))
     return answers
-
-
-def manifest_events(changes: Changes, now: float, *, is_first: bool = False) -> list[events.Event]:
-    """What a look at the directory of manifests tells the agent, in that order."""
-    first = [events.ManifestsRead(frozenset(m.uid for m in changes.new), now)] if is_first else []
-    return [
-        *first,
-        *(events.PodDeleted(uid, now) for uid in changes.gone),
-        *(events.PodSubmitted(m.uid, m.record, m.source, now, asker=m.asker) for m in changes.new),
-    ]

@@ -29,12 +29,21 @@ from numalign.apps.agent.model import (
     ContainerStatus,
     DeviceSource,
     Phase,
+    PutOff,
     Refusal,
+    Successor,
     waiting,
     waiting_for_name,
     waiting_for_room,
 )
-from numalign.apps.agent.steps import deciding, lifecycle, memory_policies, wishes
+from numalign.apps.agent.steps import (
+    deciding,
+    failures,
+    host_changes,
+    lifecycle,
+    memory_policies,
+    wishes,
+)
 from numalign.core.explain.causes import Case
 from numalign.core.kubelet import host
 from numalign.core.kubelet.admission.verdict import refusal, verdict_on
@@ -43,12 +52,14 @@ from numalign.core.kubelet.host import HostState
 from numalign.core.pod import Pod
 from numalign.core.views import explanation as explain_view
 from numalign.wire.pods.manifests import core_pod
-from numalign.wire.pods.records import PodRecord
+from numalign.wire.pods.records import OwnerReference, PodRecord
 
 Next = tuple[AgentState, list[Effect]]
 
 ALREADY_EXISTS: Final = "AlreadyExists"
+OUT_OF_PODS: Final = "OutOfpods"
 REFUSALS_MAX: Final = 200  # whose explanations are kept
+FILE: Final = "file:"  # how the source of a pod from a manifest begins
 EXPLANATION_BYTES_MAX: Final = 64 * 1024  # of each
 
 
@@ -63,14 +74,13 @@ def submitted(setup: AgentSetup, state: AgentState, event: PodSubmitted) -> Next
     if known is not None and known.deleting:
         return _again(state, event, known)
     if known is not None:
-        return state, _answer(event.request, known, event.uid)
-    if len(state.pods) >= setup.pods_known_max:
-        text = f"found {len(state.pods)} pods, expected fewer than {setup.pods_known_max}"
-        return state, refuse(event, "OutOfpods", f"{text}; delete some that have ended")
+        return _known(state, event, known)
+    if text := _limit_reached(setup, state, event.record):
+        return _refuse_for_now(state, event, OUT_OF_PODS, text)
     pod = core_pod(event.record, uid=event.uid)
     if (taken := pod_named(state, pod.namespace, pod.name)) is not None:
-        return state, _refuse_taken(event, pod, taken)
-    if _predecessors(state, event.uid, event.record):
+        return _refuse_for_now(state, event, ALREADY_EXISTS, _taken_text(pod, taken))
+    if _predecessors(state, event.uid, event.record, event.source):
         new = waiting_for_name(_new(event, pod))
         return _without_decision(state, event, new)
     if faults := wishes.refusals(setup, event.record, event.asker):
@@ -95,18 +105,24 @@ def submitted(setup: AgentSetup, state: AgentState, event: PodSubmitted) -> Next
         return event.preferences[preference]
 
     trace = Trace()
+    before_it = host_changes.without_offline(state) if state.offline else state.host
     try:
         after, verdict = verdict_on(
-            deciding_host, state.host, setup.totals, pod, preferred=preferred, trace=trace
+            deciding_host, before_it, setup.totals, pod, preferred=preferred, trace=trace
         )
     except _NeedsPreferenceError as need:
         return state, [AskPreference(need.preference, event)]
+    if state.offline:
+        after = host_changes.with_offline(state, after)
     texts = refusal(verdict)
     if texts is None and (fault := memory_policies.fault(setup, after, event.record, pod)):
         return _reject_policy(setup, state, event, fault, after, pod)
     if texts is None:
         return _admit(setup, state, after, event, pod, trace)
-    case = Case(deciding_host, state.host, after, setup.totals, pod, verdict, trace)
+    if texts[0] == OUT_OF_PODS and event.request is None and event.run is None:
+        text = f"found {len(state.host.pods)} pods, which is the limit of this host (podsMax)"
+        return _refuse_for_now(state, event, OUT_OF_PODS, f"{text}; it waits for one to end")
+    case = Case(deciding_host, before_it, after, setup.totals, pod, verdict, trace)
     if event.run is not None:
         event = replace(event, run=replace(event.run, is_explained=False))
     if waits:
@@ -149,17 +165,40 @@ def _defer(state: AgentState, event: PodSubmitted, pod: Pod, missing: Sequence[s
     return state, [*effects, Publish(notes.PodDeferred(pod, tuple(missing)))]
 
 
-def _new(event: PodSubmitted, pod: Pod) -> AgentPod:
-    containers = {c.name: ContainerStatus() for c in pod.in_order}
+def _new(event: PodSubmitted, pod: Pod, reason: str = "") -> AgentPod:
     return AgentPod(
         event.record,
         pod,
         event.source,
         event.now,
-        containers=containers,
+        containers={c.name: ContainerStatus(reason=reason) for c in pod.in_order},
+        record_bytes=len(msgspec.json.encode(event.record)),
         run=event.run,
         asker=event.asker,
     )
+
+
+def _known(state: AgentState, event: PodSubmitted, known: AgentPod) -> Next:
+    """One that is there already; its manifest may have moved to a file of another name."""
+    answer = _answer(event.request, known, event.uid)
+    if event.request is not None or event.source == known.source:
+        return state, answer
+    moved = replace(known, source=event.source)
+    state = replace(state, pods={**state.pods, event.uid: moved})
+    return state, [Save(state), *answer]
+
+
+def _limit_reached(setup: AgentSetup, state: AgentState, record: PodRecord) -> str:
+    """Why there is no room for another manifest: a start reads no more than it may."""
+    if len(state.pods) >= setup.pods_known_max:
+        text = f"found {len(state.pods)} pods, expected fewer than {setup.pods_known_max}"
+        return f"{text}; delete some that have ended"
+    size = sum(known.record_bytes for known in state.pods.values())
+    size += len(msgspec.json.encode(record))
+    if size > setup.records_bytes_max:
+        text = f"found {size} bytes of manifests, expected at most {setup.records_bytes_max}"
+        return f"{text}; delete pods, or make them shorter"
+    return ""
 
 
 def _without_decision(state: AgentState, event: PodSubmitted, new: AgentPod) -> Next:
@@ -176,37 +215,51 @@ def pod_named(state: AgentState, namespace: str, name: str) -> AgentPod | None:
     return next((p for p in state.pods.values() if p.key == key and not p.deleting), None)
 
 
-def _refuse_taken(event: PodSubmitted, pod: Pod, taken: AgentPod) -> list[Effect]:
+def _taken_text(pod: Pod, taken: AgentPod) -> str:
     owner = taken.record.metadata.controller
     of = f", one of {owner.kind} {owner.name}" if owner else ""
-    text = (
+    return (
         f"pod {pod.namespace}/{pod.name} exists already{of} (from {taken.source}); delete it "
         "first, or give this one another name"
     )
+
+
+def _refuse_for_now(state: AgentState, event: PodSubmitted, reason: str, text: str) -> Next:
+    """No to who asks; the pod of a manifest is told of once and taken up when it can be."""
     if event.request is not None:
-        return refuse(event, ALREADY_EXISTS, text)
-    return [Publish(notes.PodRejected(pod, ALREADY_EXISTS, text))]
+        return state, refuse(event, reason, text)
+    was = state.put_off.get(event.uid)
+    put_off = {**state.put_off, event.uid: PutOff(event.record, event.source, text, event.asker)}
+    state = replace(state, put_off=put_off)
+    if was is not None:
+        return state, []
+    pod = core_pod(event.record, uid=event.uid)
+    return state, [Publish(notes.PodRejected(pod, reason, text))]
 
 
-def _predecessors(state: AgentState, uid: str, record: PodRecord) -> bool:
-    """Whether pods that this one replaces still hold what it may need: of its name or owner."""
+def _predecessors(state: AgentState, uid: str, record: PodRecord, source: str) -> bool:
+    """Whether pods that it replaces still hold what it may need: of its name, owner or file."""
     name, owner = record.metadata.name, record.metadata.controller
     namespace = record.metadata.namespace or "default"
     return any(
         known.deleting
         and other != uid
-        and known.pod.namespace == namespace
-        and (known.pod.name == name or (owner and known.record.metadata.controller == owner))
+        and (
+            (source.startswith(FILE) and known.source == source)
+            or (known.pod.namespace == namespace and known.pod.name == name)
+            or (known.pod.namespace == namespace and owner and _owner_of(known) == owner)
+        )
         for other, known in state.pods.items()
     )
 
 
+def _owner_of(known: AgentPod) -> OwnerReference | None:
+    return known.record.metadata.controller
+
+
 def _again(state: AgentState, event: PodSubmitted, known: AgentPod) -> Next:
     """Asked for while it ends, as by a file that was changed and changed back."""
-    pod = core_pod(event.record, uid=event.uid)
-    anew = replace(
-        known, record=event.record, pod=pod, source=event.source, again=True, asker=event.asker
-    )
+    anew = replace(known, successor=Successor(event.record, event.source, event.asker))
     state = replace(state, pods={**state.pods, event.uid: anew})
     return state, [Save(state), *_answer(event.request, anew, event.uid)]
 
@@ -216,15 +269,35 @@ def retry_deferred(setup: AgentSetup, state: AgentState, now: float) -> Next:
     effects: list[Effect] = []
     for uid, known in list(state.pods.items()):
         if (known.waits_for_plugin and not _plugins_awaited(setup, state, known.pod, now)) or (
-            known.waits_for_name and not _predecessors(state, uid, known.record)
+            known.waits_for_name and not _predecessors(state, uid, known.record, known.source)
         ):
-            others = {key: pod for key, pod in state.pods.items() if key != uid}
-            event = PodSubmitted(
-                uid, known.record, known.source, now, run=known.run, asker=known.asker
-            )
-            state, more = submitted(setup, replace(state, pods=others), event)
+            state, more = failures.for_pod(_decide_anew, setup, state, uid, now)
+            effects += more
+    state, more = _retry_put_off(setup, state, now)
+    return state, effects + more
+
+
+def _retry_put_off(setup: AgentSetup, state: AgentState, now: float) -> Next:
+    """Takes up pods of manifests for which there is room, or whose name is free, by now."""
+    effects: list[Effect] = []
+    limit = min(setup.pods_known_max, setup.totals.get("pods", setup.pods_known_max))
+    for uid, one in list(state.put_off.items()):
+        if len(state.host.pods) >= limit or _limit_reached(setup, state, one.record):
+            break
+        metadata = one.record.metadata
+        if pod_named(state, metadata.namespace or "default", metadata.name) is None:
+            others = {key: other for key, other in state.put_off.items() if key != uid}
+            event = PodSubmitted(uid, one.record, one.source, now, asker=one.asker)
+            state, more = submitted(setup, replace(state, put_off=others), event)
             effects += more
     return state, effects
+
+
+def _decide_anew(setup: AgentSetup, state: AgentState, uid: str, now: float) -> Next:
+    known = state.pods[uid]
+    others = {key: pod for key, pod in state.pods.items() if key != uid}
+    event = PodSubmitted(uid, known.record, known.source, now, run=known.run, asker=known.asker)
+    return submitted(setup, replace(state, pods=others), event)
 
 
 def _admit(
@@ -241,15 +314,9 @@ def _admit(
         for resource, held in resources.items()
         if state.sources.get(resource, DeviceSource(is_plugin=False)).is_plugin
     ]
-    new = AgentPod(
-        event.record,
-        pod,
-        event.source,
-        event.now,
-        containers={c.name: ContainerStatus(reason="PodInitializing") for c in pod.in_order},
+    new = replace(
+        _new(event, pod, reason="PodInitializing"),
         awaited=frozenset((e.container, e.resource) for e in wanted),
-        run=event.run,
-        asker=event.asker,
     )
     state = replace(state, host=after, pods={**state.pods, pod.uid: new})
     effects: list[Effect] = [
@@ -295,18 +362,8 @@ def _refused(
     trace: Trace | None,
 ) -> Next:
     reason, message = texts
-    new = AgentPod(
-        event.record,
-        pod,
-        event.source,
-        event.now,
-        phase=Phase.FAILED,
-        reason=reason,
-        message=f"Pod was rejected: {message}",
-        containers={c.name: ContainerStatus() for c in pod.in_order},
-        run=event.run,
-        asker=event.asker,
-    )
+    text = f"Pod was rejected: {message}"
+    new = replace(_new(event, pod), phase=Phase.FAILED, reason=reason, message=text)
     state = replace(
         state, host=host.cleaned(setup.host, after), pods={**state.pods, event.uid: new}
     )

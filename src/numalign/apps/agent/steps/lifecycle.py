@@ -20,7 +20,6 @@ from numalign.apps.agent.events import (
     DevicesPrestarted,
     Effect,
     ForgetPod,
-    ManifestsRead,
     PrestartDevices,
     Publish,
     ReleasePod,
@@ -36,15 +35,17 @@ from numalign.apps.agent.model import (
     ContainerStatus,
     Phase,
     RunState,
+    Successor,
     placed_cpus,
     placed_mempolicy,
     placed_nodes,
     waiting_for_name,
 )
-from numalign.apps.agent.steps import hooks
+from numalign.apps.agent.steps import failures, hooks
 from numalign.core.kubelet import host
 from numalign.core.kubelet.devices.plugin_answer import merged
 from numalign.core.pod import Container
+from numalign.wire.pods.manifests import core_pod
 
 Next = tuple[AgentState, list[Effect]]
 
@@ -202,9 +203,9 @@ def exited(setup: AgentSetup, state: AgentState, event: ContainerExited) -> Next
     uid, name, code, now = event.uid, event.container, event.code, event.now
     known = state.pods.get(uid)
     if known is None:
-        return state, []
-    status = known.containers[name]
-    if not status.is_alive or status.restarts != event.attempt:
+        return state, [ForgetPod(uid)]  # one that nobody knows any more has ended
+    status = known.containers.get(name)
+    if status is None or not status.is_alive or status.restarts != event.attempt:
         return state, []
     container = next(c for c in known.pod.in_order if c.name == name)
     ended = known.deleting or known.is_terminal
@@ -328,10 +329,17 @@ def _settled(setup: AgentSetup, state: AgentState, uid: str) -> Next:
         state = replace(state, host=freed)
         return state, [Save(state), ReleasePod(uid)]
     pods = {key: pod for key, pod in state.pods.items() if key != uid}
-    if known.again:
-        pods[uid] = waiting_for_name(known)
+    if known.successor is not None:
+        pods[uid] = _beginning_anew(known, known.successor)
     state = replace(state, host=freed, pods=pods)
     return state, [Save(state), ForgetPod(uid), Publish(notes.PodDeleted(known.pod))]
+
+
+def _beginning_anew(known: AgentPod, asked: Successor) -> AgentPod:
+    pod = core_pod(asked.record, uid=known.pod.uid)
+    new = AgentPod(asked.record, pod, asked.source, known.created_at, asker=asked.asker)
+    containers = {c.name: ContainerStatus() for c in pod.in_order}
+    return waiting_for_name(replace(new, containers=containers))
 
 
 def free_ended(setup: AgentSetup, state: AgentState, uid: str) -> Next:
@@ -347,6 +355,9 @@ def free_ended(setup: AgentSetup, state: AgentState, uid: str) -> Next:
 def deleted(setup: AgentSetup, state: AgentState, uid: str, request: int | None) -> Next:
     """Somebody wants a pod to be gone."""
     known = state.pods.get(uid)
+    if uid in state.put_off:
+        others = {key: one for key, one in state.put_off.items() if key != uid}
+        state = replace(state, put_off=others)
     if known is None:
         answer: list[Effect] = []
         if request is not None:
@@ -354,12 +365,29 @@ def deleted(setup: AgentSetup, state: AgentState, uid: str, request: int | None)
                 Answer(request, uid, accepted=False, reason="NotFound", message="no such pod")
             ]
         return state, answer
-    known = replace(known, deleting=True, again=False, awaited=frozenset())
+    known = replace(known, deleting=True, successor=None, awaited=frozenset())
     state = replace(state, pods={**state.pods, uid: known})
     stops = stop_all(setup, known)
     state, effects = _settled(setup, state, uid)
     answer = [] if request is None else [Answer(request, uid, accepted=True)]
     return state, [*effects, *answer, *stops]
+
+
+def clean_up(state: AgentState, uid: str) -> list[Effect]:
+    """What is to be removed of a pod by now."""
+    known = state.pods.get(uid)
+    if known is None:
+        return [ForgetPod(uid)]
+    return [ReleasePod(uid)] if known.is_terminal and not any(known.alive()) else []
+
+
+def stop_again(state: AgentState, uid: str, name: str) -> list[Effect]:
+    """Ends a container that is not to run, if it still does."""
+    known = state.pods.get(uid)
+    if known is None:
+        return [StopContainer(uid, name, 0.0)]
+    is_over = known.deleting or known.is_terminal
+    return [StopContainer(uid, name, 0.0)] if is_over and name in known.alive() else []
 
 
 def stop_all(setup: AgentSetup, known: AgentPod) -> list[Effect]:
@@ -372,23 +400,29 @@ def end_overdue(setup: AgentSetup, state: AgentState, now: float) -> Next:
     """Ends pods that were active for longer than they may be."""
     effects: list[Effect] = []
     for uid, known in list(state.pods.items()):
-        limit = known.record.spec.activeDeadlineSeconds
-        is_active = not (known.is_terminal or known.deleting or known.is_undecided)
-        if limit is None or not is_active or now - known.created_at < limit:
-            continue
-        text = "Pod was active on the node longer than the specified deadline"
-        late = replace(known, reason=DEADLINE_EXCEEDED, message=text, awaited=frozenset())
-        state = replace(state, pods={**state.pods, uid: late})
-        state, more = _finished(setup, state, uid, Phase.FAILED)
-        effects += [Save(state), *more]
+        if not (known.is_terminal or known.deleting or known.is_undecided):
+            state, more = failures.for_pod(_end_if_overdue, setup, state, uid, now)
+            effects += more
     return state, effects
+
+
+def _end_if_overdue(setup: AgentSetup, state: AgentState, uid: str, now: float) -> Next:
+    known = state.pods[uid]
+    limit = known.record.spec.activeDeadlineSeconds
+    if limit is None or now - known.created_at < limit:
+        return state, []
+    text = "Pod was active on the node longer than the specified deadline"
+    late = replace(known, reason=DEADLINE_EXCEEDED, message=text, awaited=frozenset())
+    state = replace(state, pods={**state.pods, uid: late})
+    state, more = _finished(setup, state, uid, Phase.FAILED)
+    return state, [Save(state), *more]
 
 
 def start_all_due(setup: AgentSetup, state: AgentState, now: float) -> Next:
     effects: list[Effect] = []
     for uid, known in list(state.pods.items()):
         if any(status.state is RunState.WAITING for status in known.containers.values()):
-            state, more = start_due(setup, state, uid, now)
+            state, more = failures.for_pod(start_due, setup, state, uid, now)
             effects += more
     return state, effects
 
@@ -398,13 +432,3 @@ def sources_ready(setup: AgentSetup, state: AgentState, event: SourcesReady) -> 
     del event
     state = replace(state, host=host.cleaned(setup.host, host.sources_ready(state.host)))
     return state, [Save(state)]
-
-
-def manifests_read(setup: AgentSetup, state: AgentState, event: ManifestsRead) -> Next:
-    """The directory of manifests was read for the first time: pods that left it end."""
-    effects: list[Effect] = []
-    for uid, known in list(state.pods.items()):
-        if known.source.startswith("file:") and uid not in event.uids:
-            state, more = deleted(setup, state, uid, None)
-            effects += more
-    return state, effects

@@ -24,6 +24,7 @@ from numalign.apps.agent.model import (
     RunState,
     placed_cpus,
     placed_nodes,
+    shared_cpus,
 )
 from numalign.core.kubelet.cgroup_limits import Limits, limits_of_qos
 from numalign.core.pod import Qos
@@ -40,7 +41,7 @@ def moves(setup: AgentSetup, before: AgentState | None, after: AgentState) -> It
         weights = qos_weights(setup, after)
         if before is None or weights != qos_weights(setup, before):
             yield SetQosWeights(weights)
-    if before is None:
+    if before is None or before.offline != after.offline:
         pinned = tuple(pins(setup, after))
     elif before.host.cpu.shared != after.host.cpu.shared:
         pinned = tuple(pin for pin in pins(setup, after) if not _is_exclusive(after, pin))
@@ -68,8 +69,7 @@ def placed(setup: AgentSetup, state: AgentState, effects: Iterable[Effect]) -> I
 
 def helper_cpus(setup: AgentSetup, state: AgentState) -> int:
     """The CPUs for the runtime's own helpers: the shared pool, or the reserved ones without one."""
-    policy = setup.host.cpu
-    return state.host.cpu.shared or (policy.reserved if policy is not None else 0)
+    return shared_cpus(setup, state)
 
 
 def qos_weights(setup: AgentSetup, state: AgentState) -> Weights:

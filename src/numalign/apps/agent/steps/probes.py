@@ -29,7 +29,7 @@ from numalign.apps.agent.model import (
     ProbeStatus,
     RunState,
 )
-from numalign.apps.agent.steps import hooks, lifecycle
+from numalign.apps.agent.steps import failures, hooks, lifecycle
 from numalign.wire.pods.records import Probe
 
 Next = tuple[AgentState, list[Effect]]
@@ -54,22 +54,28 @@ def post_start_ended(setup: AgentSetup, state: AgentState, event: PostStartEnded
     return state, effects + more
 
 
-def ask_due(state: AgentState, now: float) -> Next:
+def ask_due(setup: AgentSetup, state: AgentState, now: float) -> Next:
     """The probes whose time has come."""
     effects: list[Effect] = []
     for uid, known in list(state.pods.items()):
-        if known.deleting or known.is_terminal:
-            continue
-        for name, status in known.containers.items():
-            for kind in _due(status, now):
-                probe = hooks.probe_of(known, name, kind)
-                if probe is None:
-                    continue
-                record = known.container_record(name)
-                effects.append(RunProbe(uid, name, status.restarts, kind, probe, record))
-                asked = replace(status.probes[kind], is_asked=True)
-                status = replace(status, probes={**status.probes, kind: asked})  # noqa: PLW2901
-                state = lifecycle.with_status(state, uid, name, status)
+        if not (known.deleting or known.is_terminal):
+            state, more = failures.for_pod(_ask_due_of, setup, state, uid, now)
+            effects += more
+    return state, effects
+
+
+def _ask_due_of(_setup: AgentSetup, state: AgentState, uid: str, now: float) -> Next:
+    known, effects = state.pods[uid], list[Effect]()
+    for name, status in known.containers.items():
+        for kind in _due(status, now):
+            probe = hooks.probe_of(known, name, kind)
+            if probe is None:
+                continue
+            record = known.container_record(name)
+            effects.append(RunProbe(uid, name, status.restarts, kind, probe, record))
+            asked = replace(status.probes[kind], is_asked=True)
+            status = replace(status, probes={**status.probes, kind: asked})  # noqa: PLW2901
+            state = lifecycle.with_status(state, uid, name, status)
     return state, effects
 
 

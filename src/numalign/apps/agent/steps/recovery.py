@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from numalign.apps.agent import notes
 from numalign.apps.agent.events import (
@@ -16,6 +17,7 @@ from numalign.apps.agent.events import (
     Tick,
 )
 from numalign.apps.agent.model import (
+    INTERNAL_ERROR,
     AgentPod,
     AgentSetup,
     AgentState,
@@ -25,7 +27,8 @@ from numalign.apps.agent.model import (
     waiting,
 )
 from numalign.apps.agent.step import decide, settle
-from numalign.apps.agent.steps import deciding, lifecycle, runs
+from numalign.apps.agent.steps import deciding, failures, lifecycle, runs
+from numalign.core.errors import NumalignError, unexpected
 from numalign.core.kubelet import host
 from numalign.core.kubelet.admission.admission import admit
 from numalign.core.kubelet.admission.verdict import refusal
@@ -60,8 +63,58 @@ def recovered(
     """The state after a restart and what to do first; StartError if the files do not fit.
 
     ``alive`` are the processes that outlived the agent (their pids), ``ended`` the last recorded
-    end of each of the others.
+    end of each of the others. A pod that nobody could take up is Failed; it must not keep the agent
+    from starting, again and again.
     """
+    recover = partial(
+        _recover,
+        setup,
+        cpu=cpu,
+        memory=memory,
+        saved_devices=saved_devices,
+        alive=alive,
+        ended=ended,
+        now=now,
+    )
+    try:
+        return recover(pods=pods)
+    except NumalignError:
+        raise
+    except Exception:
+        return recover(pods={uid: _usable(recover, uid, pod) for uid, pod in pods.items()})
+
+
+def _usable(
+    recover: Callable[..., tuple[AgentState, list[Effect]]], uid: str, pod: AgentPod
+) -> AgentPod:
+    try:
+        recover(pods={uid: pod})
+    except Exception as error:
+        record, plate = failures.nameplate(uid, pod.pod.namespace, pod.pod.name)
+        text = unexpected(error)
+        return AgentPod(
+            record,
+            plate,
+            pod.source,
+            pod.created_at,
+            phase=Phase.FAILED,
+            reason=INTERNAL_ERROR,
+            message=text,
+        )
+    return pod
+
+
+def _recover(
+    setup: AgentSetup,
+    *,
+    cpu: CpuState | None,
+    memory: MemoryState | None,
+    saved_devices: SavedDevices | None,
+    pods: Mapping[str, AgentPod],
+    alive: Mapping[Key, int],
+    ended: Mapping[Key, Ended],
+    now: float,
+) -> tuple[AgentState, list[Effect]]:
     started = host.start(
         setup.host,
         cpu=cpu,
@@ -69,7 +122,11 @@ def recovered(
         saved_devices=saved_devices,
         running=frozenset(alive),
     )
-    known = {uid: _with_processes(uid, pod, alive, ended, now) for uid, pod in pods.items()}
+    latest = now + setup.backoff_seconds_max  # the clock may have been set while no agent ran
+    known = {
+        uid: _with_processes(uid, _due_by(pod, latest), alive, ended, now)
+        for uid, pod in pods.items()
+    }
     # One that has devices and waits to be decided about keeps all that it has until then.
     kept = {
         uid: p.pod
@@ -78,11 +135,11 @@ def recovered(
     }
     # The devices of a pod whose plugin had not answered were never given, so it is decided anew.
     known |= {uid: waiting(pod, _resources(pod)) for uid, pod in known.items() if pod.awaited}
-    active = {uid: p.pod for uid, p in known.items() if _holds(p)}
+    active = {uid: p.pod for uid, p in known.items() if holds(p)}
     state = AgentState(replace(started, pods={**active, **kept}), known, started_at=now)
     effects: list[Effect] = []
     for uid in active:
-        state, more = _readmit(setup, state, uid)
+        state, more = failures.for_pod(_readmit, setup, state, uid)
         effects += more
     orphans = [StopContainer(uid, name, 0.0) for uid, name in alive if uid not in known]
     strays = [
@@ -103,9 +160,22 @@ def recovered(
     return settle(setup, None, state, effects)
 
 
-def _holds(pod: AgentPod) -> bool:
+def holds(pod: AgentPod) -> bool:
     """Whether a pod may still hold something: one that has ended does until all is quiet."""
     return any(pod.alive()) or not (pod.is_terminal or pod.deleting or pod.is_undecided)
+
+
+def _due_by(pod: AgentPod, latest: float) -> AgentPod:
+    """The same pod with no container that waits for longer than any back-off is."""
+    return replace(
+        pod,
+        containers={
+            name: replace(status, retry_at=min(status.retry_at, latest))
+            if status.retry_at is not None
+            else status
+            for name, status in pod.containers.items()
+        },
+    )
 
 
 def _with_processes(
@@ -180,15 +250,29 @@ def _catch_up(
 ) -> tuple[AgentState, list[Effect]]:
     """Tells of every process that ended meanwhile, then starts what is due."""
     effects: list[Effect] = []
-    for uid, known in list(state.pods.items()):
-        for name, status in known.containers.items():
-            if status.is_alive and (uid, name) not in alive:
-                last = ended.get((uid, name), Ended(status.restarts, LOST_CODE, LOST_TEXT))
-                event = ContainerExited(uid, name, status.restarts, last.code, now, last.message)
-                state, more = lifecycle.exited(setup, state, event)
-                effects += more
     for uid in list(state.pods):
-        state, more = lifecycle.free_ended(setup, state, uid)
+        state, more = failures.for_pod(_tell_ends, setup, state, uid, alive, ended, now)
+        effects += more
+    for uid in list(state.pods):
+        state, more = failures.for_pod(lifecycle.free_ended, setup, state, uid)
         effects += more
     state, more = lifecycle.start_all_due(setup, state, now)
     return state, effects + more
+
+
+def _tell_ends(
+    setup: AgentSetup,
+    state: AgentState,
+    uid: str,
+    alive: Mapping[Key, int],
+    ended: Mapping[Key, Ended],
+    now: float,
+) -> tuple[AgentState, list[Effect]]:
+    effects: list[Effect] = []
+    for name, status in state.pods[uid].containers.items():
+        if status.is_alive and (uid, name) not in alive:
+            last = ended.get((uid, name), Ended(status.restarts, LOST_CODE, LOST_TEXT))
+            event = ContainerExited(uid, name, status.restarts, last.code, now, last.message)
+            state, more = lifecycle.exited(setup, state, event)
+            effects += more
+    return state, effects

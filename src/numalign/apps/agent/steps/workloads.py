@@ -41,7 +41,7 @@ def _without_unwanted(
         and known.pod.namespace == event.namespace
         and _owner(known.record) == event.owner
         and known.pod.name not in names
-        and (known.again or not known.deleting)
+        and (known.successor is not None or not known.deleting)
     ]
     effects: list[Effect] = []
     for known in unwanted:

@@ -271,6 +271,30 @@ class Health(_Answer):
     problems: list[str]
 
 
+class ManifestPod(_Answer):
+    namespace: str
+    name: str
+    uid: str
+    phase: Annotated[
+        str, _is("that of the pod; PutOff: it cannot be taken yet; empty: the agent has it not")
+    ]
+
+
+class ManifestStatus(_Answer):
+    """One file of the directory of manifests."""
+
+    file: str
+    pods: Annotated[list[ManifestPod], _is("those of its last version that could be read")]
+    problem: Annotated[str, _is("why it, or some pod of it, is not taken")] = ""
+    notes: list[str] = []
+
+
+class ManifestList(_Answer):
+    directory: Annotated[str, _is("empty: none is followed")]
+    problem: Annotated[str, _is("of the directory as a whole")]
+    items: list[ManifestStatus]
+
+
 class Change(_Answer):
     """What was done about one pod of an applied manifest."""
 

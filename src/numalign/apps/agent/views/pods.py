@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import msgspec
 
-from numalign.apps.agent.journal import Decision
 from numalign.apps.agent.model import (
     AgentPod,
     AgentSetup,
@@ -35,6 +34,7 @@ from numalign.apps.agent.views.answers import (
     PodMetadata,
     PodStatus,
 )
+from numalign.apps.agent.views.journal import Decision
 from numalign.core.explain.alignment import placed
 from numalign.core.kubelet.decisions import Placement as CorePlacement
 from numalign.core.kubelet.devices.plugin_answer import parts_for_containers

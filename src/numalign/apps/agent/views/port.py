@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Protocol
 
 from numalign.apps.agent.events import Answer
-from numalign.apps.agent.journal import Decision
 from numalign.apps.agent.model import AgentSetup, AgentState, Run
 from numalign.apps.agent.notes import Note
+from numalign.apps.agent.views.journal import Decision
+from numalign.apps.agent.views.manifests import Look
 from numalign.core.asker import Asker
 from numalign.core.machine.machine import Machine
 from numalign.wire.pods.records import PodRecord
@@ -33,6 +34,10 @@ class AgentPort(Protocol):
     @property
     def recent(self) -> Sequence[Decision]:
         """The last decisions, newest last."""
+
+    @property
+    def manifests(self) -> Look:
+        """What was found at the last look at the directory of manifests."""
 
     async def submit(
         self, record: PodRecord, *, source: str = "api", asker: Asker | None = None

@@ -8,6 +8,8 @@ containers after it: the *reusable* set, remembered for one pod at a time.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from numalign.core.errors import StartError
 from numalign.core.kubelet.cpu.distribute import EndlessLoopError
 from numalign.core.kubelet.cpu.pack import NotEnoughCpusError
@@ -38,7 +40,7 @@ def started(policy: CpuPolicy, state: CpuState, *, pod_level: bool) -> CpuState:
             raise StartError(START, "default cpuset cannot be empty")
         return CpuState(state.policy, every, {}, state.pod_sets, {})
     _check_reserved(policy, state.shared)
-    known = state.shared
+    owned = 0
     for uid, containers in state.entries.items():
         for name, cpus in containers.items():
             if cpus & state.shared:
@@ -47,10 +49,15 @@ def started(policy: CpuPolicy, state: CpuState, *, pod_level: bool) -> CpuState:
                     f'pod: {uid}, container: {name} cpuset: "{format_list(cpus)}" overlaps with '
                     f'default cpuset "{format_list(state.shared)}"',
                 )
-            known |= cpus
+            owned |= cpus
     if pod_level:
         for cpus in state.pod_sets.values():
-            known |= cpus
+            owned |= cpus
+    known = state.shared | owned
+    if known != every and policy.is_safe and state.shared and not owned & ~every:
+        # CPUs came or went, and all that pods own are still there: only the pool is another one.
+        # (A state without a pool has lost it; that is no change of the machine.)
+        return replace(state, shared=every & ~owned)
     if known != every:
         raise StartError(
             START,

@@ -383,7 +383,7 @@ def started(policy: MemoryPolicy, state: MemoryState) -> MemoryState:
                 "[memorymanager] machine state can not be empty when it has memory assignments",
             )
         return MemoryState(state.policy, policy.empty, {}, state.pod_blocks)
-    expected = _expected(policy, state)
+    expected = accounts_for(policy, state)
     if _is_same(expected, state.machine):
         return state
     text = "[memorymanager] the expected machine state is different from the real one"
@@ -404,7 +404,8 @@ def changed_amounts(before: Accounts, now: Accounts) -> list[str]:
     ]
 
 
-def _expected(policy: MemoryPolicy, state: MemoryState) -> Accounts:
+def accounts_for(policy: MemoryPolicy, state: MemoryState) -> Accounts:
+    """The accounts of the machine with all that is held; StartError if a block cannot be there."""
     # The kubelet walks a Go map here, so its order is open, and where memory was placed inside a
     # group of others the outcome hangs on it. We go by name, the order of the file.
     accounts: Accounts = policy.empty

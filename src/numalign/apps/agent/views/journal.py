@@ -38,10 +38,11 @@ class Journal:
         now: Callable[[], float],
         *,
         notes_max: int = NOTES_PER_SUBSCRIBER_MAX,
-        write_log: Callable[..., None] = log.info,
+        write_log: Callable[..., None] | None = None,
     ) -> None:
         self._now = now
-        self._write_log = write_log
+        # Looked up now: before, logs may not have been configured.
+        self._write_log = write_log or log.info
         self._notes_max = notes_max  # that one subscriber may be behind
         self._recent: deque[Decision] = deque(maxlen=RECENT_MAX)
         self._subscribers: dict[asyncio.Queue[notes.Note], int] = {}  # with how many notes it lost
