@@ -34,6 +34,15 @@ _CODES: Final = {
 _ASCII: Final = str.maketrans({"├": "|", "└": "`", "│": "|", "─": "-", "…": "~"})
 
 
+def command_name() -> str:
+    """How this program can be called again from here: by its name, if that leads to it."""
+    called = Path(sys.argv[0])
+    found = shutil.which(called.name)
+    if called.name == "__main__.py":
+        return f"{sys.executable} -m numalign"
+    return called.name if found and Path(found).samefile(called) else str(called)
+
+
 @dataclass(slots=True)
 class Settings:
     """What -v and --no-color have set so far, wherever on the command line they stand."""

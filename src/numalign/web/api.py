@@ -151,7 +151,8 @@ class Api:
     async def show_metrics(self, request: Request) -> Response:
         # Not in a thread: the counts change while they are written down.
         state = self.agent.state
-        text = self.metrics.text(state, manifest_counts(self.agent.manifests, state))
+        manifests = manifest_counts(self.agent.manifests, state)
+        text = self.metrics.text(state, manifests, problems=len(self._problems()))
         return await _costly(request, None, (), lambda: text, CONTENT_TYPE)
 
     async def list_manifests(self, request: Request) -> Response:
@@ -167,9 +168,11 @@ class Api:
 
     async def readyz(self, request: Request) -> Response:
         del request
+        return health_answer(self._problems())
+
+    def _problems(self) -> list[str]:
         short = shortage()
-        problems = [*self.agent.health(), *self.server_problems(), *([short] if short else [])]
-        return health_answer(problems)
+        return [*self.agent.health(), *self.server_problems(), *([short] if short else [])]
 
     async def openapi(self, request: Request) -> Response:
         del request

@@ -336,10 +336,16 @@ class AgentMetrics:
 
     # What is shown.
 
-    def text(self, state: AgentState, manifests: Mapping[str, int] | None = None) -> bytes:
+    def text(
+        self,
+        state: AgentState,
+        manifests: Mapping[str, int] | None = None,
+        *,
+        problems: int = 0,
+    ) -> bytes:
         """All metrics; ``manifests`` are the files of the directory by what became of them."""
         registry = CollectorRegistry(auto_describe=False)
-        gauges = [*self._gauges(state), _files(manifests or {})]
+        gauges = [*self._gauges(state), *_health(manifests or {}, problems)]
         registry.register(_Shown([*self._counters(), *self._histograms(), *gauges]))
         shown = generate_latest(registry)
         # The library knows no counter whose name does not end in _total; the kubelet has some.
@@ -435,13 +441,16 @@ class AgentMetrics:
         yield pods
 
 
-def _files(manifests: Mapping[str, int]) -> Metric:
-    found = GaugeMetricFamily(
-        "numalign_manifests", "Files of the directory of manifests by state.", labels=("state",)
+def _health(manifests: Mapping[str, int], problems: int) -> Iterator[Metric]:
+    files = GaugeMetricFamily(
+        "numalign_manifests",
+        "Files of the directory of manifests: taken, failing or passed_over.",
+        labels=("state",),
     )
     for name, count in manifests.items():
-        found.add_metric((name,), count)
-    return found
+        files.add_metric((name,), count)
+    yield files
+    yield GaugeMetricFamily("numalign_problems", "Problems that /readyz tells.", value=problems)
 
 
 def _config_mode(pod: Pod) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from numalign.adapters.local import paths
+from numalign.adapters.local import paths, trial
 from numalign.adapters.local.private import check_contents, check_private, make_private
 from numalign.adapters.sources.discovery import discover
 from numalign.apps.agent.metrics import AgentMetrics
@@ -20,6 +20,7 @@ from numalign.apps.agent.saved import STATE_FILES
 from numalign.apps.agent.starting.check import Asked, compared
 from numalign.cli.agent.agent import ListenOptions, check_runtime, socket_of
 from numalign.cli.daemon import address, configure_logs
+from numalign.cli.output import command_name
 from numalign.core.asker import Asker
 from numalign.core.errors import CorruptCheckpointError, NumalignError, PeerError, StartError
 from numalign.core.kubelet.start_advice import with_advice
@@ -63,8 +64,11 @@ def run_agent(  # noqa: PLR0913 - the options of a command
     )
     lines_dropped = configure_logs()
     make_private(directory)
+    is_trial = pods_as is not None
+    socket = paths.socket_path(directory)
+    noted = trial.noted(socket) if is_trial else contextlib.nullcontext()
     try:
-        with alone(directory):
+        with alone(directory), noted:
             where = None if tcp is None else _tcp(directory, tcp, tls, listening.allowed_host or ())
             asyncio.run(_served(options, where, lines_dropped, ends_pods=ends_pods))
     except (StartError, CorruptCheckpointError) as error:
@@ -154,17 +158,17 @@ async def _served(
 
 
 def _say_where(options: Options, addresses: Sequence[str], *, ends_pods: bool) -> None:
-    here = f" --socket {paths.socket_path(options.state_dir)}"
-    if options.state_dir == paths.state_directory():
-        here = ""
+    socket = paths.socket_path(options.state_dir)
+    here = "" if trial.agent_socket()[0] == socket else f" --socket {socket}"
+    command = command_name()
     example = "too-big" if ends_pods else "NAME"
     after = "the example pods end with it" if ends_pods else "the pods go on"
     page = next((address for address in addresses if address.startswith("http")), None)
     lines = [
         f"The agent runs; its state is in {options.state_dir}",
-        f"  who sits where:   numalign get cpus{here}",
-        f"  pods:             numalign get pods{here}",
-        f"  why was it so:    numalign describe pod {example}{here}",
+        f"  who sits where:   {command} get cpus{here}",
+        f"  pods:             {command} get pods{here}",
+        f"  why was it so:    {command} describe pod {example}{here}",
         f"  stop it:          Ctrl-C or kill {os.getpid()}; {after}",
     ]
     if page:

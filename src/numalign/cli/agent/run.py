@@ -115,8 +115,8 @@ def run(
     in which they came, whatever they ask for; what is asked for without --wait is decided at once.
     What could never fit is refused. 126 and 127: the command cannot be run or found.
     """
-    from numalign.adapters.local import paths
     from numalign.cli.agent.running import Wish, run_command
+    from numalign.cli.client.agent_options import asked_socket
 
     wish = Wish(
         command,
@@ -126,7 +126,7 @@ def run(
         asked.memory_policy,
         asked.name,
     )
-    place = str(socket or paths.socket_path(paths.state_directory()))
+    place = str(asked_socket(socket))
     if dry_run:
         from numalign.cli.agent.dry_run import show_place
 

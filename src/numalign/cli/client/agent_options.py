@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,11 +45,7 @@ class AgentOptions:
     @property
     def url(self) -> str:
         """Where the agent is: unix:// and a path, or the URL given."""
-        from numalign.adapters.local import paths
-
-        if self.server is not None:
-            return self.server
-        return f"unix://{self.socket or paths.socket_path(paths.state_directory())}"
+        return self.server if self.server is not None else f"unix://{asked_socket(self.socket)}"
 
     def connected(self) -> AbstractContextManager[AgentClient]:
         """A client of the agent that the options name, or of the one in the usual place."""
@@ -63,6 +60,18 @@ class AgentOptions:
                 f"--server: found {self.server!r}, expected a URL such as http://HOST:PORT."
             )
         return connected(self.server, _token(self.server))
+
+
+def asked_socket(given: Path | None) -> Path:
+    """The socket of an option, or that of the agent of this host, or of one that is tried out."""
+    from numalign.adapters.local.trial import agent_socket
+
+    if given is not None:
+        return given
+    found, is_trial = agent_socket()
+    if is_trial:
+        print(f"note: asking the agent of 'numalign up' in {found.parent}", file=sys.stderr)
+    return found
 
 
 def _token(server: str) -> str | None:
