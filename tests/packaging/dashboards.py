@@ -84,8 +84,8 @@ BOARDS: Final[dict[str, tuple[str, str, list[Panel]]]] = {
                   {"{{resource}}": "max by (resource) (numalign_capacity_useless and on (instance) "
                    "numalign_scheduler_leading == 1)"}),
             Panel("Stranded", "Idle on NUMA nodes where no reference shape could sit.",
-                  {"{{resource}}": "max by (resource) (numalign_capacity_stranded and on (instance) "
-                   "numalign_scheduler_leading == 1)"}),
+                  {"{{resource}}": "max by (resource) (numalign_capacity_stranded "
+                   "and on (instance) numalign_scheduler_leading == 1)"}),
             Panel("Refusals by kubelets", "By reason; a scheduler that sees NUMA nodes has none.",
                   {"{{reason}}": "sum by (reason) "
                    f"(increase(numalign_redeploy_refusals_total[{RATE}]))"}),

@@ -30,18 +30,18 @@ _HEAD: Final = """\
 
 <!-- Written by `python -m tests.packaging.metrics_reference`; do not edit by hand. -->
 
-Every program answers `GET /metrics` in Prometheus' text format. Dashboards for Grafana, alert rules and an example of
-a scrape configuration are in `packaging/monitoring/`; what to do when one fires is in the [runbook](../runbook.md).
+Every program answers `GET /metrics` in Prometheus' text format. Dashboards for Grafana and alert
+rules are in `packaging/monitoring/`; what to do when one fires is in the [runbook](../runbook.md).
 
 | program | where |
 | --- | --- |
-| `numalign agent` | `http://127.0.0.1:8421/metrics`, the unix socket, and `--listen` with TLS ([api.md](api.md)) |
+| `numalign agent` | port 8421, its unix socket, other addresses with TLS ([api.md](api.md)) |
 | `numalign export` | port 8422 (`--listen`) |
 | `numalign scheduler` | port 8425 (`--probes-listen`) |
 | `numalign redeploy`, `numalign nri` | port 8424 (`--listen`) |
 
-Histograms have `_bucket`, `_sum` and `_count`. Resource names come from outside, so the agent keeps at most 1,000 sets of
-labels of one metric.
+Histograms have `_bucket`, `_sum` and `_count`. Names of resources come from outside, so the agent
+keeps at most 1,000 sets of labels of one metric.
 """
 
 

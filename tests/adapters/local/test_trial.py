@@ -1,6 +1,5 @@
 """Commands find the agent in its usual place, else the one that is tried out."""
 
-import os
 import socket
 from contextlib import contextmanager
 
@@ -57,7 +56,7 @@ def test_the_note_of_a_later_trial_stays(usual, tmp_path):
 
 def test_a_note_that_others_could_have_written_is_not_believed(usual, tmp_path):
     with listening(tmp_path / "try" / "agent.sock") as trial, noted(trial, usual):
-        os.chmod(usual / "trial-socket", 0o666)
+        (usual / "trial-socket").chmod(0o666)
         assert agent_socket(usual) == (paths.socket_path(usual), False)
 
 
