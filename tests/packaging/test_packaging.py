@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import tomllib
 
+import msgspec
 import pytest
 import yaml
+from tests.packaging import configuration_reference
 from tests.packaging.manifests import CHART, CRD_FILES, MANIFESTS, PACKAGING, PARTS, rendered
 from tests.packaging.runtime_lock import RUNTIME, WHOLE, runtime_lock
 from tests.paths import CHECKOUT
@@ -170,3 +172,12 @@ def test_every_option_of_the_chart_can_be_chosen():
     assert not [v for v in daemons["volumes"] if v["name"].endswith("-state")]
     roles = {d["metadata"]["name"]: d["rules"] for d in found if d["kind"] == "ClusterRole"}
     assert roles["numalign-redeploy"][0]["verbs"] == ["get", "list", "watch"]
+
+
+def test_the_page_about_configuration_has_every_key():
+    found = configuration_reference.PAGE.read_text()
+    assert found == configuration_reference.page(), (
+        "run python -m tests.packaging.configuration_reference"
+    )
+    keys = {field.encode_name for field in msgspec.structs.fields(configuration_reference._File)}
+    assert keys == set(configuration_reference.MEANINGS)

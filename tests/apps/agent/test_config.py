@@ -1,10 +1,12 @@
 """What an operator can tell the agent, and what becomes of it."""
 
+from pathlib import Path
+
 import pytest
 
 from numalign.adapters.sources.discovery import discover
 from numalign.apps.agent.config import AgentConfig, load
-from numalign.apps.agent.run import setup_of
+from numalign.apps.agent.run import read_config, setup_of
 from numalign.core.errors import ConfigError
 from numalign.core.kubelet.admission.node_fit import PODS
 from numalign.core.machine.synthetic import synthetic_machine
@@ -31,6 +33,14 @@ def test_the_kubelets_number_of_pods_counts_unless_ours_is_given():
     both = OURS + "kubeletConfig: kubelet.yaml\n"
     assert totals(both.encode(), lambda _: KUBELET)[PODS] == 7
     assert totals(f"{both}podsMax: 9\n".encode(), lambda _: KUBELET)[PODS] == 9
+
+
+def test_a_relative_path_begins_at_the_file_that_names_it(tmp_path, monkeypatch):
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "kubelet.yaml").write_bytes(KUBELET)
+    (tmp_path / "etc" / "agent.yaml").write_text(OURS + "kubeletConfig: kubelet.yaml\n")
+    monkeypatch.chdir(tmp_path)
+    assert read_config(Path("etc/agent.yaml")).kubelet.pods_max == 7
 
 
 @pytest.mark.parametrize("name", ["vm-2cpu", "xeon-2s-cxl", "epyc-2s-nps4", "gb200"])

@@ -94,10 +94,10 @@ class Parts:
 
 
 def read_config(path: Path | None) -> AgentConfig:
-    """The configuration in a file, or what suits every machine."""
+    """The configuration in a file, or what suits every machine; what it names lies beside it."""
     if path is None:
         return AgentConfig()
-    return load(_bytes(path), source=str(path), read=lambda name: _bytes(Path(name)))
+    return load(_bytes(path), source=str(path), read=lambda name: _bytes(path.parent / name))
 
 
 def _bytes(path: Path) -> bytes:
