@@ -5,9 +5,13 @@ BIN := $(VENV)/bin
 # Where `make run` keeps its state: in the checkout, where nobody else can have laid a trap.
 STATE ?= .run
 STAMP := $(VENV)/.installed
+# Where `make install` puts things.
+PREFIX ?= /usr/local
+UNITS ?= /etc/systemd/system
+DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check e2e-quick e2e e2e-numa mutations twin bench sim lock proto clean
+.PHONY: help setup run test check e2e-quick e2e e2e-numa mutations twin bench sim lock proto install uninstall clean
 
 help: ## Show what can be done
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +65,21 @@ lock: setup ## Resolve the dependencies anew into requirements.lock
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group dev -o requirements.lock pyproject.toml
 	$(BIN)/python -m tests.packaging.runtime_lock
+
+install: ## Install for good: the program, its commands and a systemd unit (root; DESTDIR, PREFIX)
+	$(PYTHON) -m venv $(DESTDIR)$(PREFIX)/lib/numalign
+	$(DESTDIR)$(PREFIX)/lib/numalign/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r packaging/requirements.lock
+	$(DESTDIR)$(PREFIX)/lib/numalign/bin/python -m pip install --quiet --disable-pip-version-check --no-deps .
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(UNITS) $(DESTDIR)/etc/numalign/pods
+	for name in numalign kubectl-numa; do ln -sf ../lib/numalign/bin/$$name $(DESTDIR)$(PREFIX)/bin/$$name; done
+	sed 's#/usr/local/bin/#$(PREFIX)/bin/#' packaging/numalign-agent.service > $(DESTDIR)$(UNITS)/numalign-agent.service
+	@if [ -z "$(DESTDIR)" ] && [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
+	@echo "Start it with: systemctl enable --now numalign-agent"
+
+uninstall: ## Remove what install made; state in /var/lib/numalign and /etc/numalign stay
+	@if [ -z "$(DESTDIR)" ] && [ -d /run/systemd/system ]; then systemctl disable --now numalign-agent || true; fi
+	rm -rf $(DESTDIR)$(PREFIX)/lib/numalign
+	rm -f $(DESTDIR)$(PREFIX)/bin/numalign $(DESTDIR)$(PREFIX)/bin/kubectl-numa $(DESTDIR)$(UNITS)/numalign-agent.service
 
 clean: ## Remove everything that make made
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .run

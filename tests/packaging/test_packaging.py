@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 
 import msgspec
@@ -181,3 +182,15 @@ def test_the_page_about_configuration_has_every_key():
     )
     keys = {field.encode_name for field in msgspec.structs.fields(configuration_reference._File)}
     assert keys == set(configuration_reference.MEANINGS)
+
+
+@pytest.mark.e2e
+def test_make_install_gives_a_program_that_the_unit_finds(tmp_path):
+    there = f"DESTDIR={tmp_path}"
+    subprocess.run(["make", "install", there], cwd=CHECKOUT, check=True)
+    unit = (tmp_path / "etc/systemd/system/numalign-agent.service").read_text()
+    [program] = re.findall(r"(?m)^ExecStart=(\S+)", unit)
+    found = subprocess.run([tmp_path / program[1:], "--version"], capture_output=True, check=True)
+    assert found.stdout.decode().strip() == f"numalign {__version__}"
+    subprocess.run(["make", "uninstall", there], cwd=CHECKOUT, check=True)
+    assert [path for path in tmp_path.rglob("*") if not path.is_dir()] == []

@@ -273,7 +273,7 @@ def _reasons(trials: Sequence[Trial], now: Settings) -> Iterator[str]:
         return
     best = trials[0]
     if best.admitted == best.pods:
-        yield f"It admits all {best.pods} pods."
+        yield "It admits the pod." if best.pods == 1 else f"It admits all {best.pods} pods."
     else:
         most = "more than any other" if _is_alone(trials) else "as many as any"
         yield f"It admits {best.admitted} of {best.pods} pods, {most}."
