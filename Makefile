@@ -72,6 +72,7 @@ install: ## Install for good: the program, its commands and a systemd unit (root
 	$(DESTDIR)$(PREFIX)/lib/numalign/bin/python -m pip install --quiet --disable-pip-version-check --no-deps .
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(UNITS) $(DESTDIR)/etc/numalign/pods
 	for name in numalign kubectl-numa; do ln -sf ../lib/numalign/bin/$$name $(DESTDIR)$(PREFIX)/bin/$$name; done
+	$(DESTDIR)$(PREFIX)/lib/numalign/bin/python -m tools.man $(DESTDIR)$(PREFIX)/share/man/man1
 	sed 's#/usr/local/bin/#$(PREFIX)/bin/#' packaging/numalign-agent.service > $(DESTDIR)$(UNITS)/numalign-agent.service
 	@if [ -z "$(DESTDIR)" ] && [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
 	@echo "Start it with: systemctl enable --now numalign-agent"
@@ -80,6 +81,7 @@ uninstall: ## Remove what install made; state in /var/lib/numalign and /etc/numa
 	@if [ -z "$(DESTDIR)" ] && [ -d /run/systemd/system ]; then systemctl disable --now numalign-agent || true; fi
 	rm -rf $(DESTDIR)$(PREFIX)/lib/numalign
 	rm -f $(DESTDIR)$(PREFIX)/bin/numalign $(DESTDIR)$(PREFIX)/bin/kubectl-numa $(DESTDIR)$(UNITS)/numalign-agent.service
+	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/numalign.1 $(DESTDIR)$(PREFIX)/share/man/man1/numalign-*.1
 
 clean: ## Remove everything that make made
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .run
