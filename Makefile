@@ -7,7 +7,7 @@ STATE ?= .run
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check e2e-quick e2e e2e-numa mutations twin bench sim lock proto clean
+.PHONY: help setup run test check e2e-quick e2e e2e-numa mutations twin bench sim image lock proto clean
 
 help: ## Show what can be done
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ bench: setup ## Measure, beside the real Go code where Go is installed
 sim: setup ## Simulate fleets: the report that compares schedulers on traces and a preset
 	$(BIN)/python -m bench.sim
 
+image: setup ## Make the container image, without a container engine, in dist (Debian's apt, network)
+	$(BIN)/python -m tools.image $(IMAGE_OPTIONS)
+
 proto: setup ## Make the protobuf messages anew from src/numalign/wire/*/_generated/*.proto
 	$(BIN)/python -m grpc_tools.protoc --proto_path=src --python_out=src --pyi_out=src src/numalign/wire/*/_generated/*.proto
 
@@ -61,6 +64,8 @@ lock: setup ## Resolve the dependencies anew into requirements.lock
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group dev -o requirements.lock pyproject.toml
 	$(BIN)/python -m tests.packaging.runtime_lock
+	$(MAKE) setup
+	$(BIN)/python -m tools.sbom
 
 clean: ## Remove everything that make made
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .run
