@@ -62,7 +62,7 @@ proto: setup ## Make the protobuf messages anew from src/numalign/wire/*/_genera
 
 lock: setup ## Resolve the dependencies anew into requirements.lock
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group dev -o requirements.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --all-extras --group dev -o requirements.lock pyproject.toml
 	$(BIN)/python -m tests.packaging.runtime_lock
 	$(MAKE) setup
 	$(BIN)/python -m tools.sbom
