@@ -11,7 +11,6 @@ import zipfile
 from pathlib import Path
 
 from tests.paths import CHECKOUT
-
 from tools import sbom
 
 # What they are built from.

@@ -150,6 +150,7 @@ def test_every_option_of_the_chart_can_be_chosen():
             "--set=redeploy.dryRun=true,redeploy.recreateBare=true,redeploy.extraArgs={--keep=3}",
             "--set=scheduler.mode=standalone,scheduler.extraArgs={--strict}",
             f"--set=imagePullSecrets[0].name=pull,image.tag=9,image.digest={DIGEST}",
+            "--set=image.repository=numalign",
             "--set=networkPolicy.enabled=false,exporter.stateFiles=null",
         )
     except MissingError as missing:

@@ -9,7 +9,6 @@ from typing import Final
 
 from tests.paths import CHECKOUT
 from tests.real.kept import MissingError, cache, kept, say
-
 from tools.image import __main__ as image
 from tools.image.debian import FetchError
 
