@@ -9,9 +9,11 @@ STAMP := $(VENV)/.installed
 PREFIX ?= /usr/local
 UNITS ?= /etc/systemd/system
 DESTDIR ?=
+# Where the archive of the krew plugin will be fetched from.
+KREW_URL ?= https://example.com/kubectl-numa.tar.gz
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check e2e-quick e2e e2e-numa mutations twin bench sim lock proto install uninstall clean
+.PHONY: help setup run test check e2e-quick e2e e2e-numa mutations twin bench sim image dist lock proto install uninstall clean
 
 help: ## Show what can be done
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,13 +60,22 @@ bench: setup ## Measure, beside the real Go code where Go is installed
 sim: setup ## Simulate fleets: the report that compares schedulers on traces and a preset
 	$(BIN)/python -m bench.sim
 
+image: setup ## Make the container image, without a container engine, in dist (Debian's apt, network)
+	$(BIN)/python -m tools.image $(IMAGE_OPTIONS)
+
+dist: setup ## Build wheel, sdist and the krew plugin in dist; the same sources give the same bytes
+	$(BIN)/python -m hatchling build --directory dist
+	$(BIN)/python -m tools.krew "$(KREW_URL)" dist
+
 proto: setup ## Make the protobuf messages anew from src/numalign/wire/*/_generated/*.proto
 	$(BIN)/python -m grpc_tools.protoc --proto_path=src --python_out=src --pyi_out=src src/numalign/wire/*/_generated/*.proto
 
 lock: setup ## Resolve the dependencies anew into requirements.lock
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group dev -o requirements.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --all-extras --group dev -o requirements.lock pyproject.toml
 	$(BIN)/python -m tests.packaging.runtime_lock
+	$(MAKE) setup
+	$(BIN)/python -m tools.sbom
 
 install: ## Install for good: the program, its commands and a systemd unit (root; DESTDIR, PREFIX)
 	$(PYTHON) -m venv $(DESTDIR)$(PREFIX)/lib/numalign

@@ -1,7 +1,7 @@
 """Manual pages from the commands themselves: ``python -m tools.man DIRECTORY``.
 
-One page for ``numalign`` and one for each command, as ``make install`` puts them into man1. The same
-sources give the same bytes.
+One page for ``numalign`` and one for each command, as ``make install`` puts them into man1.
+The same sources give the same bytes.
 """
 
 from __future__ import annotations

@@ -27,17 +27,21 @@ PARTS: Final = {
     "nri-admission.yaml": ("nri-admission.yaml", ("nri.enabled=true",)),
     "redeploy.yaml": ("redeploy.yaml", ()),
     "redeploy-gate.yaml": ("redeploy-gate.yaml", ("redeploy.gate.enabled=true",)),
-    "scheduler-extender.yaml": ("scheduler.yaml", ()),
+    "scheduler-extender.yaml": (
+        "scheduler.yaml",
+        ("scheduler.mode=extender", "scheduler.kubeScheduler.repository=kube-scheduler"),
+    ),
     "scheduler-standalone.yaml": ("scheduler.yaml", ("scheduler.mode=standalone",)),
-    "scheduler-pre-place.yaml": ("scheduler.yaml", ("scheduler.mode=pre-place",)),
-    "scheduler-gate.yaml": ("scheduler-gate.yaml", ("scheduler.mode=pre-place",)),
+    "scheduler-pre-place.yaml": ("scheduler.yaml", ()),
+    "scheduler-gate.yaml": ("scheduler-gate.yaml", ()),
 }
 
 
 def rendered(name: str) -> str:
     """One manifest, as the chart makes it."""
     source, values = PARTS[name]
-    arguments = ["--show-only", f"templates/{source}", *(f"--set={value}" for value in values)]
+    settings = ("image.repository=numalign", *values)
+    arguments = ["--show-only", f"templates/{source}", *(f"--set={value}" for value in settings)]
     text = template(CHART, *arguments, namespace=NAMESPACE)
     lines = [line for line in text.splitlines() if not line.startswith("# Source:")]
     return _HEAD + "\n".join(line.rstrip() for line in lines).strip() + "\n"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from typing import Final
 
@@ -20,12 +21,25 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._]*")
 
 
 def runtime_lock() -> str:
-    """The entries of the lock file that lead from the program's own dependencies, unchanged."""
+    """What the program needs with all its extras, as the image has it."""
+    return _HEAD + _leading_from({_ASKED})
+
+
+def extras_lock(*extras: str) -> str:
+    """What ``pip install numalign`` brings, with these extras."""
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    asked = list(project["dependencies"])
+    for extra in extras:
+        asked += project["optional-dependencies"][extra]
+    return _leading_from({name[0] for one in asked if (name := _NAME.match(one))})
+
+
+def _leading_from(wanted: set[str]) -> str:
+    """The entries of the lock file that these bring, and what they bring, unchanged."""
     entries = list(_entries(WHOLE.read_text()))
-    wanted = {_ASKED}
     while more := {name for name, via, _ in entries if via & wanted} - wanted:
         wanted |= more
-    return _HEAD + "".join(text for name, _, text in entries if name in wanted)
+    return "".join(text for name, _, text in entries if name in wanted)
 
 
 def _entries(lock: str) -> Iterator[tuple[str, set[str], str]]:

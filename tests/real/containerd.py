@@ -21,15 +21,15 @@ from typing import Final
 
 import pytest
 from tests.real.images import busybox_image
-from tests.real.kept import MissingError, cache, fetch_output, kept
+from tests.real.kept import MissingError, cache, kept
 from tests.sockets import make_short_directory
+from tools.image import debian
 
 SUITES: Final = ("sid", "trixie")
 BUSYBOX: Final = "localhost/busybox:1"
 PAUSE: Final = "localhost/pause:1"
 PROGRAMS: Final = ("containerd", "containerd-shim-runc-v2", "ctr", "runc")
 READY_SECONDS_MAX: Final = 20.0
-_KEYRING: Final = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # runc of newer suites needs a newer C library than this suite's hosts have; this one does it all.
 _STABLE: Final = "bookworm"
 _CRUN_SUITE: Final = "trixie"  # the one before does not know what today's containerd says
@@ -111,47 +111,14 @@ def _program(unpacked: Path, name: str) -> Path:
 
 
 def _unpacked(scratch: Path, suite: str, *wanted: str) -> Path:
-    if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
-        raise MissingError("containerd is fetched with apt-get and dpkg: not found here")
     unpacked = scratch / "unpacked"
-    unpacked.mkdir()
-    for package in _downloaded(scratch, suite, *wanted):
-        fetch_output("containerd", ["dpkg", "-x", str(package), str(unpacked)])
+    try:
+        suites = tuple({_STABLE: 0, suite: 0})
+        sources = [debian.Source(debian.main_archive(), suites)]
+        debian.unpack(debian.download(scratch, sources, wanted), unpacked)
+    except debian.FetchError as error:
+        raise MissingError(f"containerd: {error}") from error
     return unpacked
-
-
-def _downloaded(scratch: Path, suite: str, *wanted: str) -> list[Path]:
-    """Packages by apt with lists and configuration of its own; the host's stay as they are."""
-    apt, packages = scratch / "apt", scratch / "packages"
-    for path in ("lists/partial", "cache/archives/partial", "parts"):
-        (apt / path).mkdir(parents=True)
-    packages.mkdir()
-    (apt / "parts" / "debian.sources").write_text(
-        f"Types: deb\nURIs: {_mirror()}\nSuites: {' '.join({_STABLE: 0, suite: 0})}\n"
-        f"Components: main\nSigned-By: {_KEYRING}\n"
-    )
-    (apt / "apt.conf").write_text(
-        f'Dir::Etc::sourcelist "/dev/null";\nDir::Etc::sourceparts "{apt}/parts";\n'
-        f'Dir::Etc::preferencesparts "/dev/null";\nDir::State::lists "{apt}/lists";\n'
-        f'Dir::Cache "{apt}/cache";\nAcquire::Languages "none";\nAPT::Sandbox::User "root";\n'
-    )
-    env = {"APT_CONFIG": str(apt / "apt.conf")}
-    fetch_output("containerd", ["apt-get", "-qq", "update"], env=env)
-    fetch_output("containerd", ["apt-get", "-qq", "download", *wanted], env=env, folder=packages)
-    return sorted(packages.glob("*.deb"))
-
-
-def _mirror() -> str:
-    """The Debian mirror that this host uses already."""
-    texts = [p.read_text() for p in sorted(Path("/etc/apt/sources.list.d").glob("*.sources"))]
-    found = [uri for text in texts for uri in re.findall(r"^URIs:\s*(\S+)", text, re.MULTILINE)]
-    with suppress(OSError):
-        lines = Path("/etc/apt/sources.list").read_text()
-        found += re.findall(r"^deb\s+(?:\[.*?\]\s+)?(\S+)", lines, re.MULTILINE)
-    for uri in found:
-        if uri.rstrip("/").endswith("/debian"):
-            return uri
-    raise MissingError("containerd is fetched from a Debian mirror: apt names none here")
 
 
 # Running.

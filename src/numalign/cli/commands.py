@@ -78,6 +78,7 @@ _TABLE: Final = {
             "fit": "Say which hosts of a cluster would take a pod, and why not.",
             "nri": "Place containers under an unchanged kubelet, inside its runtime.",
             "redeploy": "Clean up after pods that kubelets refused, and end the storm.",
+            "withdraw": "Open gates and take off taints, so that pods go on without us.",
         },
     ),
     "See a fleet before you change it": (

@@ -97,6 +97,11 @@ def _guarded(args: Sequence[str]) -> int:
         raise
     except NumalignError as exc:
         return _ours(exc, settings)
+    except ModuleNotFoundError as exc:
+        from numalign.cli.extras import not_installed
+
+        asked = not_installed(exc, args[0] if args else "")
+        return _bug(exc, settings) if asked is None else _ours(asked, settings)
     except Exception as exc:
         return _bug(exc, settings)
 

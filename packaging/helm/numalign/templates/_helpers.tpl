@@ -10,12 +10,62 @@ app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
 {{- define "numalign.image" -}}
+{{- if not .Values.image.repository }}
+{{- fail "image.repository: found nothing, expected where your image of numalign is. Make it with 'make image' or packaging/Dockerfile, push it to your registry, and give --set image.repository=YOUR-REGISTRY/numalign (and image.tag, if it is not the chart's appVersion)" }}
+{{- end -}}
 {{- $tag := toString (.Values.image.tag | default .Chart.AppVersion) -}}
 image: {{ printf "%s:%s" .Values.image.repository $tag }}{{ with .Values.image.digest }}@{{ . }}{{ end }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 {{- end }}
 
+{{- /* Of the cluster's own version, without what distributions add to it. */}}
+{{- define "numalign.kubeSchedulerImage" -}}
+{{- $own := .Values.scheduler.kubeScheduler -}}
+{{- if $own.image -}}
+{{ $own.image }}
+{{- else if $own.repository -}}
+{{- $version := semver .Capabilities.KubeVersion.Version -}}
+{{ printf "%s:v%d.%d.%d" $own.repository $version.Major $version.Minor $version.Patch }}
+{{- else -}}
+{{- fail "scheduler.kubeScheduler.repository: found nothing; scheduler.mode=extender runs a kube-scheduler beside the extender. Give the repository of its images in your registry (the tag is the cluster's version), or the whole image as scheduler.kubeScheduler.image" -}}
+{{- end -}}
+{{- end }}
+
+{{- /* MutatingAdmissionPolicies are served from 1.36 on. */}}
+{{- define "numalign.needsPolicies" -}}
+{{- if semverCompare "<1.36.0-0" .root.Capabilities.KubeVersion.Version }}
+{{- fail (printf "%s: this is a MutatingAdmissionPolicy, which Kubernetes serves from 1.36 on; the cluster has %s. Set it to false%s" .value .root.Capabilities.KubeVersion.Version .instead) }}
+{{- end }}
+{{- end }}
+
+{{- define "numalign.where" -}}
+{{- with .nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- /* Replicas on hosts of their own where that can be. */}}
+{{- define "numalign.spread" -}}
+topologySpreadConstraints:
+  - maxSkew: 1
+    topologyKey: kubernetes.io/hostname
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "numalign.selector" . | nindent 8 }}
+{{- end }}
+
 {{- define "numalign.probes" -}}
+startupProbe:
+  httpGet: {path: /healthz, port: {{ . }}}
+  periodSeconds: 2
+  failureThreshold: 90
+  timeoutSeconds: 5
 livenessProbe:
   httpGet: {path: /healthz, port: {{ . }}}
   periodSeconds: 20
@@ -193,4 +243,16 @@ cgroups: {host: /sys/fs/cgroup, inside: /host/sys/fs/cgroup, type: Directory}
 nri: {host: {{ dir .Values.nri.socket }}, inside: /host-nri, type: Directory}
 pod-resources: {host: {{ $kubelet }}/pod-resources, inside: /host-kubelet/pod-resources, type: Directory}
 kubelet-config: {host: {{ .Values.nri.kubeletConfig }}, inside: /host-kubelet-config/{{ base .Values.nri.kubeletConfig }}, type: File}
+{{- end }}
+
+{{- define "numalign.withdrawHook" -}}
+helm.sh/hook: post-delete
+helm.sh/hook-weight: {{ . | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end }}
+
+{{- define "numalign.testHook" -}}
+helm.sh/hook: test
+helm.sh/hook-weight: {{ . | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- end }}

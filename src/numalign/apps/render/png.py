@@ -46,8 +46,8 @@ def _fonts() -> list[Path]:
     folders = spec.submodule_search_locations if spec else None
     if not folders:
         raise ConfigError(
-            f"PNG pictures need the font package {_FONT_PACKAGE}, which is not installed. "
-            "Install numalign with its dependencies, or write an SVG instead (-o svg)."
+            f"PNG pictures need the font package {_FONT_PACKAGE}, which is not installed here: "
+            "pip install 'numalign[png]', or write an SVG instead (-o svg)"
         )
     folder = Path(next(iter(folders))) / "ttf"
     return [folder / "OpenSans-Regular.ttf", folder / "OpenSans-Bold.ttf"]

@@ -34,8 +34,11 @@ def hosts(
         typer.Argument(metavar="[HOST]...", show_default=False, help="Only these hosts."),
     ] = None,
     output: Annotated[str, output_option(*FORMATS)] = "table",
+    published: Annotated[
+        bool, typer.Option("--published", help="Exit with 1 if a host publishes nothing.")
+    ] = False,
     cluster: ClusterOptions,
-) -> None:
+) -> int:
     """Show the hosts of a cluster by NUMA node, with what is free.
 
     The line with "largest" is the largest container that the host would admit now: its managers
@@ -60,6 +63,8 @@ def hosts(
 
         rows = [row for record in records for row in _rows(record)]
         out.lines(columns(HEAD, rows, width=out.table_width, flexible=(6,), right=(3,), prose=(6,)))
+    is_silent = not records or any(not record["published"] for record in records)
+    return 1 if published and is_silent else 0
 
 
 def _rows(record: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:

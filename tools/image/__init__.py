@@ -1,0 +1,1 @@
+"""Makes the container image without a container engine: ``python -m tools.image``."""
