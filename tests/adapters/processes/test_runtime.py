@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.adapters.cgroups.own_cgroups import FIRST, HOST_CPUS, LAST, NODE, real_tree
+from tests.apps.agent.processes import is_alive
 from tests.paths import SOURCES
 
 from numalign.adapters.cgroups.tree import CgroupTree, CpusetPlacement, container_group
@@ -201,7 +202,7 @@ def test_a_stubborn_container_and_its_offspring_are_killed_after_the_grace(
         assert exited is not None
         assert (exited.code, exited.signal) == (137, 9)
         assert time.monotonic() - started >= 0.2
-        assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+        assert not any(is_alive(pid) for pid in pids)
         runtime.remove("1234", "main")
 
     run(work())
@@ -216,7 +217,7 @@ def test_what_the_first_process_leaves_behind_ends_with_it(
         exited = await next_exit(runtime)
         assert exited.code == 0
         left = int(logged(tmp_path)[0].split()[-1])
-        assert not Path(f"/proc/{left}").exists()
+        assert not is_alive(left)
         runtime.remove("1234", "main")
 
     run(work())
