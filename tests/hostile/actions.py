@@ -180,7 +180,7 @@ def stop_agent(world):
 
 
 def turn_clock(world):
-    """The wall clock jumps by up to a day, either way (with Debian's faketime; else nothing)."""
+    """The wall clock jumps by up to a day, either way (where faketime can be fetched)."""
     world.agent.clock.write_text(f"{world.rng.randrange(-86_400, 86_400):+d}")
 
 

@@ -31,7 +31,7 @@ PROGRAMS: Final = ("containerd", "containerd-shim-runc-v2", "ctr", "runc")
 READY_SECONDS_MAX: Final = 20.0
 _KEYRING: Final = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # runc of newer suites needs a newer C library than this suite's hosts have; this one does it all.
-_STABLE: Final = "bookworm"
+STABLE: Final = "bookworm"
 _CRUN_SUITE: Final = "trixie"  # the one before does not know what today's containerd says
 _CRUN_NEEDS: Final = ("libc6", "libcap2", "libseccomp2", "libsystemd0", "libyajl2")
 _WITH_OWN_LIBRARIES: Final = """#!/bin/sh
@@ -65,7 +65,7 @@ def fetched(suite: str) -> Path:
 
 def network_plugins() -> Path:
     """A directory with CNI plugins."""
-    return kept(cache() / f"cni-{_STABLE}", _fetch_network)
+    return kept(cache() / f"cni-{STABLE}", _fetch_network)
 
 
 def crun() -> Path:
@@ -77,13 +77,14 @@ def crun() -> Path:
 
 
 def _fetch_network(scratch: Path, ready: Path) -> None:
-    unpacked = _unpacked(scratch, _STABLE, f"containernetworking-plugins/{_STABLE}")
+    unpacked = unpacked_packages("CNI", scratch, STABLE, f"containernetworking-plugins/{STABLE}")
     shutil.copytree(unpacked / "usr" / "lib" / "cni", ready)
 
 
 def _fetch_crun(scratch: Path, ready: Path) -> None:
     suite = _CRUN_SUITE
-    unpacked = _unpacked(scratch, suite, *(f"{name}/{suite}" for name in ("crun", *_CRUN_NEEDS)))
+    wanted = [f"{name}/{suite}" for name in ("crun", *_CRUN_NEEDS)]
+    unpacked = unpacked_packages("crun", scratch, suite, *wanted)
     (ready / "lib").mkdir(parents=True)
     for path in unpacked.glob("usr/lib/*/*.so*"):
         shutil.copy2(path, ready / "lib" / path.name)
@@ -93,8 +94,8 @@ def _fetch_crun(scratch: Path, ready: Path) -> None:
 
 
 def _fetch(suite: str, scratch: Path, ready: Path) -> None:
-    wanted = (f"containerd/{suite}", f"runc/{_STABLE}", f"busybox-static/{_STABLE}")
-    unpacked = _unpacked(scratch, suite, *wanted)
+    wanted = (f"containerd/{suite}", f"runc/{STABLE}", f"busybox-static/{STABLE}")
+    unpacked = unpacked_packages("containerd", scratch, suite, *wanted)
     (ready / "bin").mkdir(parents=True)
     for name in PROGRAMS:
         shutil.copy2(_program(unpacked, name), ready / "bin" / name)
@@ -110,24 +111,25 @@ def _program(unpacked: Path, name: str) -> Path:
     return next(path for path in found if path.is_file() and not path.is_symlink())
 
 
-def _unpacked(scratch: Path, suite: str, *wanted: str) -> Path:
+def unpacked_packages(what: str, scratch: Path, suite: str, *wanted: str) -> Path:
+    """The files of Debian packages, below one directory."""
     if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
-        raise MissingError("containerd is fetched with apt-get and dpkg: not found here")
+        raise MissingError(f"{what} is fetched with apt-get and dpkg: not found here")
     unpacked = scratch / "unpacked"
     unpacked.mkdir()
-    for package in _downloaded(scratch, suite, *wanted):
-        fetch_output("containerd", ["dpkg", "-x", str(package), str(unpacked)])
+    for package in _downloaded(what, scratch, suite, *wanted):
+        fetch_output(what, ["dpkg", "-x", str(package), str(unpacked)])
     return unpacked
 
 
-def _downloaded(scratch: Path, suite: str, *wanted: str) -> list[Path]:
+def _downloaded(what: str, scratch: Path, suite: str, *wanted: str) -> list[Path]:
     """Packages by apt with lists and configuration of its own; the host's stay as they are."""
     apt, packages = scratch / "apt", scratch / "packages"
     for path in ("lists/partial", "cache/archives/partial", "parts"):
         (apt / path).mkdir(parents=True)
     packages.mkdir()
     (apt / "parts" / "debian.sources").write_text(
-        f"Types: deb\nURIs: {_mirror()}\nSuites: {' '.join({_STABLE: 0, suite: 0})}\n"
+        f"Types: deb\nURIs: {_mirror()}\nSuites: {' '.join({STABLE: 0, suite: 0})}\n"
         f"Components: main\nSigned-By: {_KEYRING}\n"
     )
     (apt / "apt.conf").write_text(
@@ -136,8 +138,8 @@ def _downloaded(scratch: Path, suite: str, *wanted: str) -> list[Path]:
         f'Dir::Cache "{apt}/cache";\nAcquire::Languages "none";\nAPT::Sandbox::User "root";\n'
     )
     env = {"APT_CONFIG": str(apt / "apt.conf")}
-    fetch_output("containerd", ["apt-get", "-qq", "update"], env=env)
-    fetch_output("containerd", ["apt-get", "-qq", "download", *wanted], env=env, folder=packages)
+    fetch_output(what, ["apt-get", "-qq", "update"], env=env)
+    fetch_output(what, ["apt-get", "-qq", "download", *wanted], env=env, folder=packages)
     return sorted(packages.glob("*.deb"))
 
 
