@@ -92,13 +92,13 @@ def logged(tmp_path: Path, name: str = "main") -> list[str]:
 
 def run(work: Awaitable[None]) -> None:
     async def bounded() -> None:
-        await asyncio.wait_for(work, 20)
+        await asyncio.wait_for(work, 90)
 
     asyncio.run(bounded())
 
 
 async def until(fact: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while not fact():
         assert time.monotonic() < deadline, "it did not come true"
         await asyncio.sleep(0.005)
