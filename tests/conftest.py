@@ -12,9 +12,12 @@ pytest_plugins = ["tests.watchdog"]
 
 
 def pytest_configure() -> None:
-    # A background job of a shell ignores Ctrl-C, and so would all that the tests start.
+    # A background job of a shell ignores Ctrl-C, one of nohup the end of its terminal, and so would
+    # all that the tests start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture

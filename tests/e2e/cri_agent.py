@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.apps.agent.processes import AgentProcess, manifest
+from tests.apps.agent.processes import AgentProcess, found_below, manifest
 from tests.real.containerd import BUSYBOX, remove_cgroups
 
 from numalign.adapters.cri.client import CriClient
@@ -105,7 +105,8 @@ class CriAgent(AgentProcess):
     def cgroups(self):
         """All groups below ours, in every hierarchy."""
         tops = [Path("/sys/fs/cgroup"), *Path("/sys/fs/cgroup").iterdir()]
-        found = [path for top in tops for path in (top / cgroup_parent(self.state)).glob("**/pod*")]
+        places = [top / cgroup_parent(self.state) for top in tops]
+        found = [path for place in places for path in found_below(place, "**/pod*")]
         return [path for path in found if path.is_dir()]
 
     def logs(self, pod, *words):

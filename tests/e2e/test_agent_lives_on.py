@@ -76,7 +76,7 @@ def test_half_a_surrogate_pair_in_any_string_is_replaced_and_ends_nothing():
         agent.until(lambda: "f1" in agent.pod_list(), "the manifests to be read")
         env = agent.pod_list()["f1"]["spec"]["containers"][0]["env"]
         assert env == [{"name": "A", "value": f"a{REPLACED}b"}]
-        problems = agent.request("GET", "/readyz").json()["problems"]
+        problems = agent.problems()
         assert all(".json: " in problem for problem in problems), problems
         # And what was saved is read again.
         agent.kill()
@@ -93,7 +93,9 @@ def test_a_manifest_whose_file_name_is_no_utf8_is_one_problem_and_the_rest_goes_
         (agent.pods / "good.json").write_text(json.dumps(quick("good")))
         for _ in range(2):
             agent.until_phase("good", "Succeeded")
-            problems = agent.request("GET", "/readyz").json()["problems"]
+            # After a restart the pod is known before the directory was read.
+            agent.until(agent.problems, "the files to be looked at")
+            problems = agent.problems()
             assert [problem.count("rename it") for problem in problems] == [1, 1]
             assert "a\\xff.json" in problems[0]
             assert len(agent.pod_list()) == 1

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.adapters.grpc.plugin_peers import RESOURCE, Plugin, device, device_list, register
-from tests.apps.agent.processes import AgentProcess, manifest
+from tests.apps.agent.processes import AgentProcess, found_below, manifest
 
 from numalign.adapters.local.paths import cgroup_parent
 from numalign.wire.grpc._generated import deviceplugin_v1beta1_pb2 as pb
@@ -184,7 +184,9 @@ def test_a_plugin_in_plugins_registry_is_found_and_asked(agent):
 def test_the_burstable_class_weighs_what_its_pods_ask_for(agent):
     def weight(name):
         parent = cgroup_parent(agent.state)
-        for path in Path("/sys/fs/cgroup").glob(f"**/{parent}/{name}/cpu.*"):
+        place = f"{parent}/{name}/cpu.*"  # with cgroup v2, and below a controller with v1
+        top = Path("/sys/fs/cgroup")
+        for path in [*found_below(top, place), *found_below(top, f"*/{place}")]:
             if path.name in {"cpu.weight", "cpu.shares"}:
                 return path.name, int(path.read_text())
         return None

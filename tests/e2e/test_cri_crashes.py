@@ -3,9 +3,9 @@
 import os
 import signal
 import time
-from pathlib import Path
 
 import pytest
+from tests.apps.agent.processes import is_alive
 from tests.e2e.cri_agent import CriAgent, pod
 
 from numalign.core.values.sets import parse_list
@@ -18,6 +18,7 @@ pytestmark = [
     ),
 ]
 FOREVER = "sleep 100000"
+UNTIL_TOLD = "trap 'exit {code}' USR1; while :; do sleep 0.1; done"
 
 
 def test_containers_outlive_kills_of_the_agent_and_are_taken_up_where_they_are(agent):
@@ -83,9 +84,11 @@ def _check(agent):
 
 
 def test_an_exit_code_is_known_even_if_the_agent_was_away(agent):
-    agent.apply(pod("a", script="sleep 8; exit 7", restartPolicy="Never"))
+    agent.apply(pod("a", script=UNTIL_TOLD.format(code=7), restartPolicy="Never"))
     agent.until_phase("a", "Running")
+    pid = agent.pid("a")
     agent.kill()
+    os.kill(pid, signal.SIGUSR1)
     agent.until(lambda: agent.containers()[0].status is RunStatus.EXITED, "its end")
     agent.start()
     agent.until_phase("a", "Failed")
@@ -110,17 +113,18 @@ def test_what_no_state_knows_is_removed_and_what_is_others_is_left(agent, runtim
 
 def test_containers_outlive_the_runtime_and_the_agent_hears_of_what_happened(agent, runtime):
     agent.apply(pod("stays", cpu=1, script=FOREVER))
-    agent.apply(pod("ends", script="sleep 15; exit 5", restartPolicy="Never"))
+    agent.apply(pod("ends", script=UNTIL_TOLD.format(code=5), restartPolicy="Never"))
     agent.until_phase("stays", "Running")
     agent.until_phase("ends", "Running")
-    pid, ending = agent.pid("stays"), Path(f"/proc/{agent.pid('ends')}")
+    pid, ending = agent.pid("stays"), agent.pid("ends")
     runtime.end(signal.SIGKILL)
     started = time.monotonic()
     agent.apply(pod("waits", script=FOREVER))
     assert agent.request("GET", "/healthz").status_code == 200
     assert time.monotonic() - started < 2, "the agent must not wait for the runtime"
     agent.until(lambda: agent.waiting("waits").get("reason") == "RuntimeUnavailable", "the reason")
-    agent.until(lambda: not ending.exists(), "the container to end without its runtime")
+    os.kill(ending, signal.SIGUSR1)
+    agent.until(lambda: not is_alive(ending), "the container to end without its runtime")
     runtime.start()
     agent.until_phase("ends", "Failed")
     # containerd itself may not know the code of what ended without it, and says 255 then.
@@ -132,7 +136,7 @@ def test_containers_outlive_the_runtime_and_the_agent_hears_of_what_happened(age
     assert agent.status("waits")["restartCount"] == 0
     assert agent.phase("stays") == "Running"
     assert agent.pid("stays") == pid
-    assert Path(f"/proc/{pid}").exists()
+    assert is_alive(pid)
     agent.delete("stays")
     agent.until(lambda: "stays" not in agent.pod_list(), "the pod to be gone")
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from tests.adapters.sources.captures import PACKERS, sysfs_files, tar_bytes
 from tests.core.hosts import machine as small_machine
 from tests.core.hosts import settings
-from tests.fuzz import seeds
+from tests.fuzz import fleets_and_nri, seeds
 from tests.paths import CHECKOUT
 
 from numalign.adapters.processes.records import RunDirectory
@@ -278,6 +278,7 @@ def parsers() -> list[Parser]:
         Parser("duration", [b"1h30m5.5s", b"100ms"], text(goduration.parse), VALUES),
         Parser("JSONPath", paths, text(rendered)),
         Parser("columns", [b"NAME:.metadata.name,N:.n"], text(jsonpath.custom_columns)),
+        *(Parser(*one) for one in fleets_and_nri.parsers()),
     ]
 
 

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from tests.adapters.grpc.plugin_peers import RESOURCE
-from tests.apps.agent.processes import manifest
+from tests.apps.agent.processes import found_below, manifest
 from tests.hostile.plugin import MODES
 from tests.hostile.world import marked
 
@@ -180,7 +180,7 @@ def stop_agent(world):
 
 
 def turn_clock(world):
-    """The wall clock jumps by up to a day, either way (with Debian's faketime; else nothing)."""
+    """The wall clock jumps by up to a day, either way (where faketime can be fetched)."""
     world.agent.clock.write_text(f"{world.rng.randrange(-86_400, 86_400):+d}")
 
 
@@ -223,7 +223,7 @@ def change_cgroup(world):
     parent = cgroup_parent(world.agent.state)
     files = {"cpuset.cpus": "0-1", "memory.limit_in_bytes": "-1", "cpu.shares": "77"}
     name = world.rng.choice(sorted(files))
-    found = sorted(Path("/sys/fs/cgroup").glob(f"*/{parent}/**/{name}"))
+    found = found_below(Path("/sys/fs/cgroup"), f"*/{parent}/**/{name}")
     if found:
         with contextlib.suppress(OSError):
             world.rng.choice(found).write_text(files[name])
@@ -259,7 +259,7 @@ def _make_room(world):
 
 
 def remove_logs(world):
-    for path in world.agent.state.glob("**/*.log"):
+    for path in found_below(world.agent.state, "**/*.log"):
         with contextlib.suppress(OSError):
             path.unlink()
 

@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from tests.apps.agent.processes import allowed_cpus
+from tests.apps.agent.processes import allowed_cpus, found_below
 from tests.hostile.world import marked, saved, until
 
 from numalign.adapters.local.paths import cgroup_parent
@@ -106,10 +106,7 @@ def misplaced(agent):
     found = []
     for (uid, name), pid in agent.records().items():
         wanted = entries.get(uid, {}).get(name, shared)
-        try:
-            cpus = allowed_cpus(pid)
-        except OSError:
-            continue
+        cpus = allowed_cpus(pid)
         if cpus is not None and parse_list(cpus) != parse_list(wanted):
             found.append((uid, name, pid, cpus, wanted))
     return found
@@ -117,7 +114,7 @@ def misplaced(agent):
 
 def groups_of_nobody(agent, uids):
     parent, found = cgroup_parent(agent.state), set()
-    for path in Path("/sys/fs/cgroup").glob(f"*/{parent}/**/pod*"):
+    for path in found_below(Path("/sys/fs/cgroup"), f"*/{parent}/**/pod*"):
         uid = path.name.removeprefix("pod")
         if path.is_dir() and uid not in uids:
             found.add(str(path))

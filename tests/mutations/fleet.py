@@ -85,4 +85,18 @@ MUTATIONS = [
         '        "containers": _WHOLE,',
         "tests/wire/fleet/test_capture.py",
     ),
+    (
+        "what is no CSV is a traceback",
+        "src/numalign/wire/fleet/traces/csv_rows.py",
+        "    except csv.Error as error:",
+        "    except ZeroDivisionError as error:",
+        "tests/wire/fleet/traces/test_recorded.py",
+    ),
+    (
+        "bytes that are no text end a planner",
+        "src/numalign/wire/kubernetes/budgets.py",
+        "    except DECODE_FAULTS as error:",
+        "    except msgspec.MsgspecError as error:",
+        "tests/wire/kubernetes/test_budgets.py",
+    ),
 ]

@@ -120,4 +120,18 @@ MUTATIONS = [
         "if False:",
         WIRE,
     ),
+    (
+        "a flipped bit in the plugin's state is a traceback",
+        "src/numalign/apps/nri/saved.py",
+        "    except DECODE_FAULTS as error:",
+        "    except msgspec.DecodeError as error:",
+        "tests/apps/nri/test_damaged_files.py",
+    ),
+    (
+        "a flipped bit in the kubelet's state is a traceback of the plugin",
+        "src/numalign/apps/nri/guard.py",
+        "    except DECODE_FAULTS as error:",
+        "    except msgspec.DecodeError as error:",
+        "tests/apps/nri/test_damaged_files.py",
+    ),
 ]

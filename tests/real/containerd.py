@@ -22,16 +22,14 @@ from typing import Final
 import pytest
 from tests.real.images import busybox_image
 from tests.real.kept import MissingError, cache, kept
+from tests.real.packages import STABLE, program_of, unpacked_packages
 from tests.sockets import make_short_directory
-from tools.image import debian
 
 SUITES: Final = ("sid", "trixie")
 BUSYBOX: Final = "localhost/busybox:1"
 PAUSE: Final = "localhost/pause:1"
 PROGRAMS: Final = ("containerd", "containerd-shim-runc-v2", "ctr", "runc")
 READY_SECONDS_MAX: Final = 20.0
-# runc of newer suites needs a newer C library than this suite's hosts have; this one does it all.
-_STABLE: Final = "bookworm"
 _CRUN_SUITE: Final = "trixie"  # the one before does not know what today's containerd says
 _CRUN_NEEDS: Final = ("libc6", "libcap2", "libseccomp2", "libsystemd0", "libyajl2")
 _WITH_OWN_LIBRARIES: Final = """#!/bin/sh
@@ -65,7 +63,7 @@ def fetched(suite: str) -> Path:
 
 def network_plugins() -> Path:
     """A directory with CNI plugins."""
-    return kept(cache() / f"cni-{_STABLE}", _fetch_network)
+    return kept(cache() / f"cni-{STABLE}", _fetch_network)
 
 
 def crun() -> Path:
@@ -77,48 +75,33 @@ def crun() -> Path:
 
 
 def _fetch_network(scratch: Path, ready: Path) -> None:
-    unpacked = _unpacked(scratch, _STABLE, f"containernetworking-plugins/{_STABLE}")
+    unpacked = unpacked_packages("CNI", scratch, STABLE, f"containernetworking-plugins/{STABLE}")
     shutil.copytree(unpacked / "usr" / "lib" / "cni", ready)
 
 
 def _fetch_crun(scratch: Path, ready: Path) -> None:
     suite = _CRUN_SUITE
-    unpacked = _unpacked(scratch, suite, *(f"{name}/{suite}" for name in ("crun", *_CRUN_NEEDS)))
+    wanted = [f"{name}/{suite}" for name in ("crun", *_CRUN_NEEDS)]
+    unpacked = unpacked_packages("crun", scratch, suite, *wanted)
     (ready / "lib").mkdir(parents=True)
     for path in unpacked.glob("usr/lib/*/*.so*"):
         shutil.copy2(path, ready / "lib" / path.name)
-    shutil.copy2(_program(unpacked, "crun"), ready / "lib" / "crun")
+    shutil.copy2(program_of(unpacked, "crun"), ready / "lib" / "crun")
     (ready / "crun").write_text(_WITH_OWN_LIBRARIES)
     (ready / "crun").chmod(0o755)
 
 
 def _fetch(suite: str, scratch: Path, ready: Path) -> None:
-    wanted = (f"containerd/{suite}", f"runc/{_STABLE}", f"busybox-static/{_STABLE}")
-    unpacked = _unpacked(scratch, suite, *wanted)
+    # runc of newer suites needs a newer C library than hosts of this suite have; this one does all.
+    wanted = (f"containerd/{suite}", f"runc/{STABLE}", f"busybox-static/{STABLE}")
+    unpacked = unpacked_packages("containerd", scratch, suite, *wanted)
     (ready / "bin").mkdir(parents=True)
     for name in PROGRAMS:
-        shutil.copy2(_program(unpacked, name), ready / "bin" / name)
-    busybox = _program(unpacked, "busybox")
+        shutil.copy2(program_of(unpacked, name), ready / "bin" / name)
+    busybox = program_of(unpacked, "busybox")
     shutil.copy2(busybox, ready / "bin" / "busybox")
     busybox_image(busybox, ready / "busybox.tar", BUSYBOX, ["/bin/sh"])
     busybox_image(busybox, ready / "pause.tar", PAUSE, ["/bin/sleep", "2147483647"])
-
-
-def _program(unpacked: Path, name: str) -> Path:
-    """A program in one of the places where packages put them; not a link to another place."""
-    found = [*unpacked.glob(f"*bin/{name}"), *unpacked.glob(f"usr/*bin/{name}")]
-    return next(path for path in found if path.is_file() and not path.is_symlink())
-
-
-def _unpacked(scratch: Path, suite: str, *wanted: str) -> Path:
-    unpacked = scratch / "unpacked"
-    try:
-        suites = tuple({_STABLE: 0, suite: 0})
-        sources = [debian.Source(debian.main_archive(), suites)]
-        debian.unpack(debian.download(scratch, sources, wanted), unpacked)
-    except debian.FetchError as error:
-        raise MissingError(f"containerd: {error}") from error
-    return unpacked
 
 
 # Running.

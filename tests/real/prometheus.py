@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from tests.real.containerd import _program, _unpacked
 from tests.real.control_plane import free_ports
 from tests.real.kept import cache, kept
+from tests.real.packages import STABLE, program_of, unpacked_packages
 
 PROGRAMS: Final = ("prometheus", "promtool")
 READY_SECONDS_MAX: Final = 60.0
@@ -27,10 +27,10 @@ def programs() -> Path:
 
 
 def _fetch(scratch: Path, ready: Path) -> None:
-    unpacked = _unpacked(scratch, "bookworm", "prometheus/bookworm")
+    unpacked = unpacked_packages("Prometheus", scratch, STABLE, f"prometheus/{STABLE}")
     ready.mkdir()
     for name in PROGRAMS:
-        shutil.copy2(_program(unpacked, name), ready / name)
+        shutil.copy2(program_of(unpacked, name), ready / name)
 
 
 class Prometheus:

@@ -117,3 +117,14 @@ def test_the_example_of_a_body_is_admitted_and_its_links_lead_on(client):
 def test_every_operation_has_a_name_of_its_own():
     names = [way["operationId"] for ways in DOCUMENT["paths"].values() for way in ways.values()]
     assert len(names) == len(set(names)) == 18
+
+
+def test_the_document_knows_that_a_list_has_items(client):
+    content = DOCUMENT["paths"]["/pods"]["post"]["requestBody"]["content"]["application/json"]
+    for kind in ("List", "PodList"):
+        [schema] = [
+            one for one in content["schema"]["oneOf"] if kind in one["properties"]["kind"]["enum"]
+        ]
+        assert "items" in schema["required"]
+        assert schema["properties"]["items"]["minItems"] == 1
+        assert client.post("/pods", content=json.dumps({"kind": kind})).status_code == 400

@@ -34,15 +34,28 @@ _BOOLEAN: Final[Schema] = {
     "pattern": "^([01]|[tT][rR][uU][eE]|[fF][aA][lL][sS][eE])?$",
 }
 _ANY_OBJECT: Final[Schema] = {"type": "object"}
+_OF_ANY_KIND: Final[Schema] = {"apiVersion": _STRING, "metadata": _ANY_OBJECT}
 _MANIFEST: Final[Schema] = {
-    "type": "object",
-    "required": ["kind"],
-    "properties": {
-        "kind": {"type": "string", "enum": [*KINDS, *sorted(LISTS)]},
-        "apiVersion": _STRING,
-        "metadata": _ANY_OBJECT,
-        "spec": _ANY_OBJECT,
-    },
+    "oneOf": [
+        {
+            "type": "object",
+            "required": ["kind"],
+            "properties": {
+                "kind": {"type": "string", "enum": list(KINDS)},
+                **_OF_ANY_KIND,
+                "spec": _ANY_OBJECT,
+            },
+        },
+        {
+            "type": "object",
+            "required": ["kind", "items"],
+            "properties": {
+                "kind": {"type": "string", "enum": sorted(LISTS)},
+                **_OF_ANY_KIND,
+                "items": {"type": "array", "items": _ANY_OBJECT, "minItems": 1},
+            },
+        },
+    ]
 }
 # With all that is in them.
 _ANSWERS: Final = (Error, PodList, Changes, Node, ManifestList, Decisions, Health, Run)

@@ -24,6 +24,7 @@ from numalign.core.values.sets import format_list
 from numalign.web.answers import ProblemError, json_answer
 from numalign.web.api import UNAVAILABLE, Api
 from numalign.web.requests import access_of, body_of, identify
+from numalign.wire.faults import DECODE_FAULTS
 from numalign.wire.pods.annotations import TOPOLOGY_POLICY
 from numalign.wire.pods.manifests import record_of
 from numalign.wire.pods.records import PodRecord
@@ -119,7 +120,7 @@ def _asked(body: bytes) -> tuple[PodRecord, AgentRun]:
     try:
         asked = msgspec.json.decode(body, type=_Asked)
         record = record_of(asked.pod, "request")
-    except (msgspec.DecodeError, UnicodeDecodeError, WireError) as error:
+    except (WireError, *DECODE_FAULTS) as error:
         raise ProblemError(400, "BadRequest", str(error)) from error
     record.metadata.uid = identify(record)
     if len(record.spec.containers or ()) != 1 or record.spec.initContainers:

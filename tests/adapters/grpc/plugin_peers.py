@@ -19,8 +19,13 @@ from numalign.core.kubelet.devices.plugin_events import PluginEvent
 from numalign.wire.grpc._generated import deviceplugin_v1beta1_pb2 as pb
 from numalign.wire.grpc._generated.pluginregistration_v1_pb2 import PluginInfo, RegistrationStatus
 
-# Short enough for a quick test, long enough for a busy machine.
+# For plugins that answer, however busy the machine is.
 LIMITS = Limits(
+    dial_seconds=15.0, options_seconds=15.0, preferred_seconds=15.0, allocate_seconds=15.0,
+    prestart_seconds=15.0,
+)  # fmt: skip
+# For plugins that do not.
+SHORT = Limits(
     dial_seconds=1.0, options_seconds=0.5, preferred_seconds=0.5, allocate_seconds=0.5,
     prestart_seconds=0.5,
 )  # fmt: skip
@@ -118,7 +123,7 @@ async def register(
     ) as channel:
         call = channel.unary_unary("/v1beta1.Registration/Register")
         try:
-            await call(request.SerializeToString(), timeout=10)
+            await call(request.SerializeToString(), timeout=30)
         except grpc.aio.AioRpcError as exc:
             assert exc.code() is grpc.StatusCode.UNKNOWN, exc
             return exc.details() or ""
@@ -135,7 +140,7 @@ class Heard:
     def __call__(self, event: PluginEvent) -> None:
         self.events.append(event)
 
-    async def next(self, kind: type[Any], seconds: float = 5.0) -> Any:
+    async def next(self, kind: type[Any], seconds: float = 30.0) -> Any:
         """The next event of this kind, those before it passed over."""
         async with asyncio.timeout(seconds):
             while True:
@@ -183,7 +188,7 @@ async def stage(limits: Limits = LIMITS) -> AsyncIterator[Stage]:
                     await plugin.server.stop(None)
 
 
-def run(work: Coroutine[Any, Any, None], seconds: float = 20) -> None:
+def run(work: Coroutine[Any, Any, None], seconds: float = 90) -> None:
     """Runs a test to its end, within a time that no test may need."""
 
     async def bounded() -> None:

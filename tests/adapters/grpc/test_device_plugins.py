@@ -13,6 +13,7 @@ import pytest
 from tests.adapters.grpc.plugin_peers import (
     LIMITS,
     RESOURCE,
+    SHORT,
     Heard,
     Limits,
     Plugin,
@@ -108,7 +109,7 @@ def test_a_registration_is_refused_with_the_kubelets_words(
     resource: str, version: str, endpoint: str, text: str
 ) -> None:
     async def work() -> None:
-        async with stage() as on:
+        async with stage(SHORT) as on:
             assert await register(on.plugins.socket, endpoint, resource, version) == text
             assert on.heard.events == [RegistrationRefused(resource, text)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -13,6 +14,7 @@ import pytest
 from tests.adapters.grpc.plugin_peers import (
     LIMITS,
     RESOURCE,
+    SHORT,
     Limits,
     Plugin,
     Stage,
@@ -48,7 +50,8 @@ async def _report_one(on: Stage, plugin: Plugin) -> None:
 
 def test_calls_to_a_plugin_that_hangs_end_in_time_and_it_stays_connected() -> None:
     async def work() -> None:
-        async with stage() as on:
+        # Options are for every plugin to give: only the calls after it are short.
+        async with stage(replace(SHORT, options_seconds=LIMITS.options_seconds)) as on:
             names = ("Allocate", "GetPreferredAllocation", "PreStartContainer")
             plugin = Plugin(OPTIONS, answers=dict.fromkeys(names, _never))
             await on.add(plugin)
@@ -66,7 +69,7 @@ def test_calls_to_a_plugin_that_hangs_end_in_time_and_it_stays_connected() -> No
 
 def test_a_plugin_that_hangs_while_it_registers_keeps_nobody_waiting() -> None:
     async def work() -> None:
-        async with stage() as on:
+        async with stage(replace(LIMITS, options_seconds=2.0)) as on:
             slow = Plugin(answers={"GetDevicePluginOptions": _never})
             server = await slow.serve(on.directory / "slow.sock")
             hanging = asyncio.create_task(register(on.plugins.socket, "slow.sock"))
@@ -79,7 +82,7 @@ def test_a_plugin_that_hangs_while_it_registers_keeps_nobody_waiting() -> None:
 
 def test_a_socket_that_accepts_and_says_nothing_is_given_up() -> None:
     async def work() -> None:
-        async with stage() as on:
+        async with stage(SHORT) as on:
             with socket.socket(socket.AF_UNIX) as deaf:
                 deaf.bind(str(on.directory / "deaf.sock"))
                 deaf.listen()
@@ -100,7 +103,7 @@ def test_a_plugin_that_floods_is_slowed_and_its_newest_list_counts() -> None:
             await on.add(Plugin(stream=flood))
             began = time.monotonic()
             while True:
-                last = await on.heard.next(PluginReported, seconds=10)
+                last = await on.heard.next(PluginReported)
                 if last.devices[1].id == "n299":
                     break
             took = time.monotonic() - began
@@ -168,7 +171,7 @@ def test_ten_thousand_devices_are_taken() -> None:
             plugin = Plugin()
             await on.add(plugin)
             plugin.lists.put_nowait(device_list(*(device(f"g{i}", i % 8) for i in range(10_000))))
-            found = (await on.heard.next(PluginReported, seconds=15)).devices
+            found = (await on.heard.next(PluginReported)).devices
             assert len(device_resource(found).ids) == 10_000
 
     run(work())

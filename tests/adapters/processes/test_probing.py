@@ -58,10 +58,14 @@ async def served(answer, ask):
         await asyncio.sleep(0)  # the transports close in the next round
 
 
+PATIENT = 30  # seconds: whoever answers does so in time, also on a busy machine
+
+
 def http(answer, **more):
     async def ask(record, _port):
         action = HttpGetAction("web", **more)
-        return await probe_error(Probe(httpGet=action), record, nobody_inside)
+        probe = Probe(httpGet=action, timeoutSeconds=1 if answer is None else PATIENT)
+        return await probe_error(probe, record, nobody_inside)
 
     error, heard = asyncio.run(served(answer, ask))
     return error, heard[0].decode() if heard else ""
@@ -97,7 +101,7 @@ def test_path_and_headers_are_those_of_the_manifest():
 
 def test_a_port_that_somebody_listens_on_is_well_and_another_is_not():
     async def ask(record, port):
-        probe = Probe(tcpSocket=TcpSocketAction(port))
+        probe = Probe(tcpSocket=TcpSocketAction(port), timeoutSeconds=PATIENT)
         return await probe_error(probe, record, nobody_inside), port
 
     (error, port), _ = asyncio.run(served(b"", ask))
@@ -127,7 +131,7 @@ def test_a_grpc_service_says_itself_whether_it_serves(answer, words):
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:
-        probe = Probe(grpc=GrpcAction(port, "db"), timeoutSeconds=5)
+        probe = Probe(grpc=GrpcAction(port, "db"), timeoutSeconds=PATIENT)
         error = asyncio.run(probe_error(probe, ContainerRecord("c"), nobody_inside))
     finally:
         server.stop(0).wait()

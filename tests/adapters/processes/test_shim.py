@@ -13,9 +13,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.apps.agent.processes import is_alive
 
 from numalign.adapters.processes import shim
 
@@ -85,7 +87,7 @@ class Started:
             run = self.folder / "run.json"
             if run.exists():
                 with_child = self.json("run.json")["child"]
-                if Path(f"/proc/{with_child}").exists():
+                with suppress(ProcessLookupError):
                     os.kill(int(str(with_child)), signal.SIGKILL)
             try:
                 os.waitpid(self.pid, 0)
@@ -94,6 +96,13 @@ class Started:
 
 
 Start = Callable[..., Started]
+
+
+def until(fact: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 30
+    while not fact():
+        assert time.monotonic() < deadline, "it did not come true"
+        time.sleep(0.005)
 
 
 @pytest.fixture
@@ -228,15 +237,14 @@ def test_the_lock_lives_as_long_as_the_supervisor_and_not_as_the_container(start
     os.kill(one.pid, signal.SIGKILL)
     os.waitpid(one.pid, 0)
     assert one.is_lock_free()
-    assert Path(f"/proc/{child}").exists()
+    assert is_alive(child)
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGUSR1"])
 def test_signals_reach_the_first_process(start: Start, name: str) -> None:
     short = name.removeprefix("SIG")
     one = start("sh", "-c", f"trap 'exit 9' {short}; echo ready; while :; do sleep 0.01; done")
-    while not one.log.exists() or not one.log.read_text():
-        time.sleep(0.005)
+    until(lambda: one.log.exists() and one.log.read_text())
     os.kill(one.pid, signal.Signals[name])
     assert one.wait()["code"] == 9
 
@@ -262,11 +270,14 @@ def test_the_command_starts_with_a_clean_slate(start: Start) -> None:
 
 
 def test_orphans_are_reaped(start: Start) -> None:
-    one = start("sh", "-c", "for i in 1 2 3 4 5; do (sleep 0.01 &); done; sleep 0.3")
-    time.sleep(0.15)
-    stats = [path.read_text() for path in Path("/proc").glob("[0-9]*/stat") if path.exists()]
-    fields = [text.rpartition(")")[2].split() for text in stats]
-    assert not [f for f in fields if f[0] == "Z" and int(f[1]) == one.pid]
+    script = "for i in 1 2 3 4 5; do (sleep 0.01 & echo $!); done; sleep 1000"
+    one = start("sh", "-c", script)
+    until(lambda: one.log.exists() and len(one.lines()) == 5)
+    orphans = [text for _, _, text in one.lines()]
+    # Ended and asked for, each of them, while the first process goes on.
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in orphans))
+    assert is_alive(int(str(one.json("run.json")["child"])))
+    os.kill(one.pid, signal.SIGTERM)
     one.wait()
 
 

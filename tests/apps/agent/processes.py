@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -59,6 +60,15 @@ class AgentProcess:
     def kill(self):
         self.process.kill()
         self.process.wait()
+
+    @contextmanager
+    def paused(self):
+        """An agent that sees nothing for the time of the block, however long that takes here."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
@@ -123,20 +133,24 @@ class AgentProcess:
     def records(self):
         """(uid, container) -> pid of every process that a supervisor recorded and that lives."""
         found = {}
-        for path in (self.state / "runs").glob("*/*/run.json"):
+        for path in self.run_files():
             try:
                 run = json.loads(path.read_text())
             except (OSError, ValueError):
                 continue
             pid = run.get("child")
-            if pid and Path(f"/proc/{pid}").exists() and not (path.parent / "exit.json").exists():
+            if pid and is_alive(pid) and not (path.parent / "exit.json").exists():
                 found[path.parent.parent.name, path.parent.name.rpartition(".")[0]] = pid
         return found
+
+    def run_files(self):
+        """The records of all runs; what ends while we look is passed over."""
+        return found_below(self.state / "runs", "*/*/run.json")
 
     def clean_up(self):
         if self.process is not None and self.process.poll() is None:
             self.kill()
-        for path in (self.state / "runs").glob("*/*/run.json"):
+        for path in self.run_files():
             try:
                 run = json.loads(path.read_text())
             except (OSError, ValueError):
@@ -177,10 +191,32 @@ def _kill_if_ours(pid, state):
 
 
 def allowed_cpus(pid):
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+    """Where a process may run, as the kernel has it; None if it has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    for line in lines:
         if line.startswith("Cpus_allowed_list:"):
             return line.split()[1]
     return None
+
+
+def is_alive(pid):
+    """Whether a process runs: one that has ended has a number until its parent has asked for it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def found_below(directory, pattern):
+    """What matches below a directory whose content comes and goes while we look."""
+    while True:
+        try:
+            return sorted(directory.glob(pattern))
+        except FileNotFoundError:  # a directory was removed between its name and its content
+            continue
 
 
 def manifest(name, *, cpu=None, memory="32Mi", command=("sleep", "1000"), **spec):

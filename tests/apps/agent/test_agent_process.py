@@ -74,14 +74,13 @@ def test_containers_outlive_a_kill_and_are_taken_up_where_they_are(agent):
     assert files == {n: (agent.state / n).read_bytes() for n in files}
 
 
-def test_an_exit_code_is_known_even_if_the_agent_was_away(agent):
-    write(
-        agent,
-        "a.json",
-        manifest("a", command=("sh", "-c", "sleep 1; exit 7"), restartPolicy="Never"),
-    )
+def test_an_exit_code_is_known_even_if_the_agent_was_away(agent, tmp_path):
+    gate = tmp_path / "gate"
+    script = f"until test -e {gate}; do sleep 0.05; done; exit 7"
+    write(agent, "a.json", manifest("a", command=("sh", "-c", script), restartPolicy="Never"))
     agent.until_phase("a", "Running")
     agent.kill()
+    gate.touch()
     agent.until(lambda: not agent.records(), "the process to end")
     agent.start()
     agent.until_phase("a", "Failed")

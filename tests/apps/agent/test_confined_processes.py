@@ -19,6 +19,7 @@ pytestmark = [
 ]
 
 NOBODY = 65534
+MOUNTS = Path(f"/mnt/na-{os.getpid()}")  # of this run: others may test here too
 SLEEP = ("sleep", "1000")
 SERVER = """
 import http.server, os, sys
@@ -52,14 +53,12 @@ def agent(objects):
 @pytest.fixture(scope="module", autouse=True)
 def mount_points(agent):
     """Where volumes go; empty directories that the agent makes, taken away at the end."""
-    names = ("cfg", "sec", "shared-memory", "host-data", "probe", "reach", "fool")
-    points = [Path("/scratch"), *(Path("/mnt") / name for name in names)]
-    new = [point for point in points if not point.exists()]
+    MOUNTS.mkdir()
+    MOUNTS.chmod(0o755)
     yield
     del agent
-    for point in new:
-        if point.exists():
-            point.rmdir()
+    for point in [*MOUNTS.iterdir(), MOUNTS]:
+        point.rmdir()
 
 
 def container(name="c", command=SLEEP, **more):
@@ -169,13 +168,13 @@ def test_a_promise_that_a_process_cannot_keep_is_refused(agent, context, words):
 def test_with_a_read_only_root_only_volumes_can_be_written(agent, tmp_path):
     tmp_path.chmod(0o777)
     script = (
-        f"touch {tmp_path}/no; echo root $?; touch /scratch/yes; echo scratch $?; "
+        f"touch {tmp_path}/no; echo root $?; touch {MOUNTS}/scratch/yes; echo scratch $?; "
         "echo x >/dev/null; echo null $?; sleep 1000"
     )
     one = shell(
         script,
         securityContext={"readOnlyRootFilesystem": True},
-        volumeMounts=[{"name": "s", "mountPath": "/scratch"}],
+        volumeMounts=[{"name": "s", "mountPath": f"{MOUNTS}/scratch"}],
     )
     applied(agent, pod("read-only", one, volumes=[{"name": "s", "emptyDir": {}}]))
     until_said(agent, "read-only", "null 0")
@@ -183,15 +182,14 @@ def test_with_a_read_only_root_only_volumes_can_be_written(agent, tmp_path):
     assert "root 1" in text
     assert "scratch 0" in text
     assert not (tmp_path / "no").exists()
-    assert not Path("/scratch/yes").exists(), "the mount is seen by nobody else"
+    assert not (MOUNTS / "scratch/yes").exists(), "the mount is seen by nobody else"
 
 
 def test_a_directory_in_memory_is_shared_by_the_containers_of_a_pod_and_gone_with_it(agent):
-    mounts = [{"name": "m", "mountPath": "/mnt/shared-memory"}]
-    writer = shell("echo hello >/mnt/shared-memory/x; sleep 1000", "w", volumeMounts=mounts)
-    wait = (
-        "until cat /mnt/shared-memory/x; do sleep 0.05; done; df -T /mnt/shared-memory; sleep 1000"
-    )
+    mounts = [{"name": "m", "mountPath": f"{MOUNTS}/shared-memory"}]
+    writer = shell(f"echo hello >{MOUNTS}/shared-memory/x; sleep 1000", "w", volumeMounts=mounts)
+    place = MOUNTS / "shared-memory"
+    wait = f"until cat {place}/x; do sleep 0.05; done; df -T {place}; sleep 1000"
     reader = shell(wait, "r", volumeMounts=mounts)
     volume = {"name": "m", "emptyDir": {"medium": "Memory", "sizeLimit": "8Mi"}}
     applied(agent, pod("in-memory", writer, reader, volumes=[volume]))
@@ -207,14 +205,17 @@ def test_a_directory_in_memory_is_shared_by_the_containers_of_a_pod_and_gone_wit
 
 
 def test_config_maps_and_secrets_are_files_and_variables(agent):
-    mounts = [{"name": "c", "mountPath": "/mnt/cfg"}, {"name": "s", "mountPath": "/mnt/sec"}]
+    mounts = [
+        {"name": "c", "mountPath": f"{MOUNTS}/cfg"},
+        {"name": "s", "mountPath": f"{MOUNTS}/sec"},
+    ]
     env = [
         {"name": "P", "valueFrom": {"secretKeyRef": {"name": "settings", "key": "pass"}}},
         {"name": "N", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
     ]
     script = (
-        "echo $(cat /mnt/cfg/mode) $(cat /mnt/sec/pass) $P $N; "
-        "touch /mnt/cfg/x; echo t $?; sleep 1000"
+        f"echo $(cat {MOUNTS}/cfg/mode) $(cat {MOUNTS}/sec/pass) $P $N; "
+        f"touch {MOUNTS}/cfg/x; echo t $?; sleep 1000"
     )
     volumes = [
         {"name": "c", "configMap": {"name": "settings"}},
@@ -230,8 +231,8 @@ def test_a_path_of_the_host_is_mounted_read_only_and_of_the_kind_that_was_asked_
 ):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "f").write_text("content")
-    mounts = [{"name": "h", "mountPath": "/mnt/host-data", "readOnly": True}]
-    script = "cat /mnt/host-data/f; touch /mnt/host-data/x; echo touch $?; sleep 1000"
+    mounts = [{"name": "h", "mountPath": f"{MOUNTS}/host-data", "readOnly": True}]
+    script = f"cat {MOUNTS}/host-data/f; touch {MOUNTS}/host-data/x; echo touch $?; sleep 1000"
     volume = {"name": "h", "hostPath": {"path": f"{tmp_path}/data/", "type": "Directory"}}
     applied(agent, pod("host-path", shell(script, volumeMounts=mounts), volumes=[volume]))
     until_said(agent, "host-path", "content")
@@ -281,12 +282,12 @@ def test_a_container_is_ready_when_its_probe_says_so(agent, tmp_path):
 
 
 def test_a_probe_runs_with_the_rights_and_files_of_its_container(agent):
-    check = "test $(id -u) = 65534 && test -e /mnt/probe/x"
+    check = f"test $(id -u) = 65534 && test -e {MOUNTS}/probe/x"
     one = shell(
-        "touch /mnt/probe/x; sleep 1000",
+        f"touch {MOUNTS}/probe/x; sleep 1000",
         readinessProbe={"exec": {"command": ["sh", "-c", check]}, "periodSeconds": 1},
         securityContext={"runAsUser": NOBODY},
-        volumeMounts=[{"name": "p", "mountPath": "/mnt/probe"}],
+        volumeMounts=[{"name": "p", "mountPath": f"{MOUNTS}/probe"}],
     )
     applied(agent, pod("inside", one, volumes=[{"name": "p", "emptyDir": {}}]))
     agent.until_phase("inside", "Running")
@@ -388,10 +389,11 @@ def test_nobody_reaches_through_a_mount_what_it_could_not_reach_itself(agent, tm
     (secret / "f").write_text("hidden")
     (tmp_path / "locked").chmod(0o700)
     one = shell(
-        "cat /mnt/reach/f; sleep 1000", volumeMounts=[{"name": "h", "mountPath": "/mnt/reach"}]
+        f"cat {MOUNTS}/reach/f; sleep 1000",
+        volumeMounts=[{"name": "h", "mountPath": f"{MOUNTS}/reach"}],
     )
     volume = {"name": "h", "hostPath": {"path": str(secret)}}
-    Path("/mnt/reach").mkdir(exist_ok=True)
+    (MOUNTS / "reach").mkdir(exist_ok=True)
     write(agent, "reach.json", pod("reach", one, volumes=[volume]), owner=NOBODY)
     agent.until(lambda: "Permission denied" in json.dumps(agent.pod_list()), "its refusal")
     assert "hidden" not in said(agent, "reach")
@@ -399,8 +401,8 @@ def test_nobody_reaches_through_a_mount_what_it_could_not_reach_itself(agent, tm
 
 
 def test_a_volume_never_fools_a_program_that_gets_more_rights(agent):
-    Path("/mnt/fool").mkdir(exist_ok=True)
-    one = container(volumeMounts=[{"name": "h", "mountPath": "/mnt/fool"}])
+    (MOUNTS / "fool").mkdir(exist_ok=True)
+    one = container(volumeMounts=[{"name": "h", "mountPath": f"{MOUNTS}/fool"}])
     volume = {"name": "h", "emptyDir": {}}
     write(agent, "fool.json", pod("fool", one, volumes=[volume]), owner=NOBODY)
     agent.until_phase("fool", "Running")

@@ -9,10 +9,9 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
-from tests.apps.agent.processes import AgentProcess, allowed_cpus
+from tests.apps.agent.processes import AgentProcess, allowed_cpus, found_below, is_alive
 
 from numalign.adapters.local.run_client import ask
 from numalign.core.errors import PeerError
@@ -65,7 +64,7 @@ def until_running(agent, name):
 def until_free(agent):
     agent.until(lambda: not agent.pod_list(), "all to be given back")
     assert "entries" not in (agent.state / "cpu_manager_state").read_text()
-    agent.until(lambda: not list((agent.state / "runs").glob("*/*")), "its records to be removed")
+    agent.until(lambda: not found_below(agent.state / "runs", "*/*"), "its records to be removed")
 
 
 def test_the_command_has_its_cpu_and_all_else_is_the_callers(agent, tmp_path):
@@ -117,7 +116,7 @@ def test_it_is_seen_like_any_pod_and_a_kill_gives_all_back_with_what_it_left_beh
         process.send_signal(signal.SIGKILL)
         assert process.wait(10) == -signal.SIGKILL
         until_free(agent)
-        agent.until(lambda: not Path(f"/proc/{left}/exe").exists(), "what it left to end")
+        agent.until(lambda: not is_alive(left), "what it left to end")
 
 
 def test_a_signal_reaches_the_command_and_its_death_is_ours(agent):
@@ -147,7 +146,7 @@ def test_the_command_has_the_terminal_and_ends_with_it(agent):
         assert os.WTERMSIG(status) == signal.SIGHUP
         until_free(agent)
     finally:
-        agent.until(lambda: not Path(f"/proc/{pid}/exe").exists(), "the command to end")
+        agent.until(lambda: not is_alive(pid), "the command to end")
 
 
 def test_it_goes_on_without_the_agent_and_is_taken_up_again(agent):

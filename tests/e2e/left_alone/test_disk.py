@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.apps.agent.processes import manifest
+from tests.apps.agent.processes import found_below, is_alive, manifest
 from tests.e2e.test_agent_faults import on_small_disk
 
 from numalign.adapters.local.paths import cgroup_parent
@@ -35,7 +35,7 @@ def make_read_only(agent):
 
 
 def groups(agent):
-    return list(Path("/sys/fs/cgroup").glob(f"*/{cgroup_parent(agent.state)}/**/pod*"))
+    return found_below(Path("/sys/fs/cgroup"), f"*/{cgroup_parent(agent.state)}/**/pod*")
 
 
 def ended(agent, name):
@@ -61,7 +61,7 @@ def test_on_a_full_disk_pods_can_be_deleted_and_the_agent_ends_quietly():
         answer = agent.request("DELETE", "/pods?name=a")
         assert answer.status_code in {200, 202}, answer.text
         agent.until(ended(agent, "a"), "the pod to be gone")
-        assert not Path(f"/proc/{pid}").exists()
+        assert not is_alive(pid)
         assert_ends_quietly(agent)
 
 
@@ -110,7 +110,7 @@ def test_a_pod_whose_predecessor_ends_on_a_full_disk_is_not_started_before_that_
         changed = manifest("a", command=("sleep", "2000"))
         agent.request("POST", "/pods?apply=true", json=changed)
         agent.request("DELETE", "/pods?name=a")
-        agent.until(lambda: not Path(f"/proc/{pid}").exists(), "the first to end")
+        agent.until(lambda: not is_alive(pid), "the first to end")
         assert not agent.records()
 
 
@@ -130,7 +130,7 @@ def test_a_start_writes_no_file_that_is_unchanged():
     def files(agent):
         return {
             path: (path.stat().st_ino, path.stat().st_mtime_ns)
-            for path in agent.state.rglob("*")
+            for path in found_below(agent.state, "**/*")
             if path.is_file()
         }
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.apps.agent.processes import AgentProcess, manifest
+from tests.apps.agent.processes import AgentProcess, found_below, is_alive, manifest
 
 from numalign.adapters.local.paths import cgroup_parent
 
@@ -89,12 +89,13 @@ def test_groups_that_were_removed_come_back_with_all_their_limits(agent):
     of_pod, of_container = groups(agent, f"burstable/pod{uid}"), groups(agent, "*/*/c-c")
     before = values([*of_pod, *of_container])
     assert len(before) > 8
-    for directory in of_container:
-        for number in (directory / "cgroup.procs").read_text().split():
-            (directory.parents[3] / "cgroup.procs").write_text(number)
-        directory.rmdir()
-    for directory in of_pod:
-        directory.rmdir()
+    with agent.paused():
+        for directory in of_container:
+            for number in (directory / "cgroup.procs").read_text().split():
+                (directory.parents[3] / "cgroup.procs").write_text(number)
+            directory.rmdir()
+        for directory in of_pod:
+            directory.rmdir()
     agent.until(
         lambda: (
             all(directory.is_dir() for directory in [*of_pod, *of_container])
@@ -114,14 +115,15 @@ def test_limits_that_were_changed_are_put_back_on_both_levels(agent):
     directories = [*groups(agent, f"burstable/pod{uid}"), *groups(agent, "*/*/c-c")]
     before = values(directories)
     changed = 0
-    for path in before:
-        other = {"memory.limit_in_bytes": "99999744", "memory.max": "99999744"}
-        other |= {"cpu.shares": "77", "cpu.weight": "77", "cpu.cfs_quota_us": "-1"}
-        if path.name in other:
-            with contextlib.suppress(OSError):
-                path.write_text(other[path.name])
-                changed += 1
-    assert changed >= 3 and values(directories) != before
+    with agent.paused():
+        for path in before:
+            other = {"memory.limit_in_bytes": "99999744", "memory.max": "99999744"}
+            other |= {"cpu.shares": "77", "cpu.weight": "77", "cpu.cfs_quota_us": "-1"}
+            if path.name in other:
+                with contextlib.suppress(OSError):
+                    path.write_text(other[path.name])
+                    changed += 1
+        assert changed >= 3 and values(directories) != before
     agent.until(lambda: values(directories) == before, "all limits to be back")
 
 
@@ -129,10 +131,11 @@ def test_a_supervisor_that_was_moved_is_put_back_in_its_place(agent):
     _, pid = running(agent, limited("a"))
     supervisor = supervisor_of(pid)
     before = groups_of(supervisor)
-    for directory in groups(agent, "supervisors"):
-        (directory.parents[1] / "cgroup.procs").write_text(str(supervisor))
-        directory.rmdir()
-    assert groups_of(supervisor) != before
+    with agent.paused():
+        for directory in groups(agent, "supervisors"):
+            (directory.parents[1] / "cgroup.procs").write_text(str(supervisor))
+            directory.rmdir()
+        assert groups_of(supervisor) != before
     agent.until(lambda: groups_of(supervisor) == before, "the supervisor to be back")
     agent.until_well()
 
@@ -148,8 +151,8 @@ def test_a_stopped_supervisor_is_ended_after_its_grace(agent):
             os.kill(supervisor, signal.SIGSTOP)
         time.sleep(0.05)
     assert not agent.pod_list(), agent.said()
-    assert not Path(f"/proc/{pid}").exists()
-    assert not agent.request("GET", "/readyz").json()["problems"]
+    assert not is_alive(pid)
+    assert not agent.problems()
 
 
 def test_a_problem_of_cleaning_up_is_told_tried_again_and_over_when_it_is_over(agent):
@@ -159,11 +162,11 @@ def test_a_problem_of_cleaning_up_is_told_tried_again_and_over_when_it_is_over(a
         (directory / "cgroup.procs").write_text(str(foreign.pid))
         agent.request("DELETE", "/pods?name=a")
         agent.until(
-            lambda: any(uid in p for p in agent.request("GET", "/readyz").json()["problems"]),
+            lambda: any(uid in p for p in agent.problems()),
             "the problem",
         )
         foreign.kill()
-    agent.until(lambda: not agent.request("GET", "/readyz").json()["problems"], "all to be well")
+    agent.until_well()
     assert not groups(agent, f"burstable/pod{uid}")
 
 
@@ -173,15 +176,15 @@ def test_a_problem_of_cleaning_up_is_told_tried_again_and_over_when_it_is_over(a
 def test_groups_above_that_lost_cpus_as_by_a_cpu_that_went_offline_are_widened_again(agent):
     uid, pid = running(agent, limited("a"))
     [group] = Path("/sys/fs/cgroup/cpuset").glob(f"{cgroup_parent(agent.state)}/*/pod{uid}/c-c")
-    levels = [group, *list(group.parents)[:3]]
+    top = group.parents[2]
     before = (group / "cpuset.cpus").read_text()
     if before.strip() == "0":
         pytest.skip("there is but one CPU")
-    end = time.monotonic() + 10
-    while time.monotonic() < end and (levels[-1] / "cpuset.cpus").read_text().strip() != "0":
-        for level in [*levels, group.parents[2] / "supervisors", *levels]:
-            with contextlib.suppress(OSError):
-                (level / "cpuset.cpus").write_text("0")
+    with agent.paused():
+        # None may have more than its parent, so the deepest come first.
+        files = found_below(top, "**/cpuset.cpus")
+        for file in sorted(files, key=lambda file: -len(file.parts)):
+            file.write_text("0")
     agent.until(lambda: (group / "cpuset.cpus").read_text() == before, "its CPUs to be back")
-    agent.until(lambda: not agent.request("GET", "/readyz").json()["problems"], "all to be well")
-    assert Path(f"/proc/{pid}").exists()
+    agent.until_well()
+    assert is_alive(pid)

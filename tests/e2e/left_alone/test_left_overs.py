@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.apps.agent.processes import AgentProcess, manifest
+from tests.apps.agent.processes import AgentProcess, found_below, is_alive, manifest
 
 from numalign.adapters.local.paths import cgroup_parent
 
@@ -27,9 +27,8 @@ QUICK = "apiVersion: numalign.io/v1\nkind: AgentConfiguration\nbackoffSeconds: 0
 
 def groups(agent):
     """The cgroups of the agent's pods, in all hierarchies."""
-    parent = cgroup_parent(agent.state)
-    places = Path("/sys/fs/cgroup").glob(f"*/{parent}")
-    return [path for place in places for path in place.rglob("pod*") if path.is_dir()]
+    found = found_below(Path("/sys/fs/cgroup"), f"*/{cgroup_parent(agent.state)}/**/pod*")
+    return [path for path in found if path.is_dir()]
 
 
 def restarts(agent, name):
@@ -41,7 +40,7 @@ def test_a_container_that_fails_again_and_again_leaves_one_run_directory():
     with AgentProcess(config=QUICK) as agent:
         agent.apply(manifest("a", command=("false",)))
         agent.until(lambda: restarts(agent, "a") >= 5, "some restarts")
-        assert len(list((agent.state / "runs").glob("*/*"))) <= 2
+        assert len(found_below(agent.state / "runs", "*/*")) <= 2
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="cgroups need root")
@@ -128,7 +127,7 @@ def test_without_root_the_daemons_of_a_container_end_with_its_killed_supervisor(
         os.kill(supervisor, signal.SIGKILL)
         if is_away:
             agent.start()
-        agent.until(lambda: not Path(f"/proc/{pid}").exists(), "the daemon to be ended")
+        agent.until(lambda: not is_alive(pid), "the daemon to be ended")
     finally:
         with contextlib.suppress(OSError, ValueError):
             os.kill(int(number.read_text()), signal.SIGKILL)

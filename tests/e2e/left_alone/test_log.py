@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from tests.apps.agent.processes import AgentProcess, manifest
+from tests.apps.agent.processes import AgentProcess, found_below, manifest
 
 pytestmark = [pytest.mark.e2e, pytest.mark.e2e_quick]
 
@@ -114,7 +114,7 @@ def test_an_agent_without_any_output_writes_no_log_into_its_state():
         refuse_many(agent, 10)
         agent.apply(manifest("a"))
         agent.until_phase("a", "Running")
-        found = [path for path in agent.state.rglob("*") if path.is_file()]
+        found = [path for path in found_below(agent.state, "**/*") if path.is_file()]
         assert not [path for path in found if b"event=" in path.read_bytes()]
         assert_ends(agent)
         agent.start()

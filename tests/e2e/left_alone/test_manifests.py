@@ -30,10 +30,6 @@ def files(agent):
     return {one["file"]: one.get("problem", "") for one in found}
 
 
-def problems(agent):
-    return agent.request("GET", "/readyz").json()["problems"]
-
-
 def spoil(agent):
     """One of each kind of entry that is no manifest; what the agent has to say of each."""
     (agent.pods / "loop.yaml").symlink_to("loop.yaml")
@@ -66,7 +62,7 @@ def test_each_bad_file_is_one_problem_and_the_rest_goes_on(agent):
     assert all(shown.values()), "each of them has a problem"
     for name, words in expected.items():
         assert words in shown[name], (name, shown[name])
-        assert any(f"manifest {name}: " in problem for problem in problems(agent)), name
+        assert any(f"manifest {name}: " in problem for problem in agent.problems()), name
     text = agent.request("GET", "/metrics").text
     assert 'numalign_manifests{state="taken"} 1.0' in text
     assert f'numalign_manifests{{state="failing"}} {len(expected)}.0' in text
@@ -89,7 +85,7 @@ def test_each_bad_file_is_one_problem_and_the_rest_goes_on(agent):
     for path in agent.pods.iterdir():
         if path.name != "good.json":
             path.unlink()
-    agent.until(lambda: not problems(agent), "the problems to be over")
+    agent.until(lambda: not agent.problems(), "the problems to be over")
     assert agent.phase("good") == "Running"
 
 
@@ -142,10 +138,10 @@ def test_a_directory_that_cannot_be_read_for_a_while_keeps_its_pods(agent):
     before = agent.records()
     away = agent.pods.with_name("away")
     agent.pods.rename(away)
-    agent.until(lambda: any("cannot be read" in p for p in problems(agent)), "the problem")
+    agent.until(lambda: any("cannot be read" in p for p in agent.problems()), "the problem")
     assert agent.records() == before
     away.rename(agent.pods)
-    agent.until(lambda: not problems(agent), "the directory to be read again")
+    agent.until(lambda: not agent.problems(), "the directory to be read again")
     assert agent.records() == before
 
 
@@ -157,10 +153,10 @@ def test_more_pods_than_the_limit_are_told_and_taken_up_when_there_is_room():
         write(agent, "b.json", manifest("b"))
         agent.until(lambda: files(agent).get("b.json"), "the problem to be told")
         assert "1 pods" in files(agent)["b.json"], files(agent)
-        assert any("manifest b.json: " in problem for problem in problems(agent))
+        assert any("manifest b.json: " in problem for problem in agent.problems())
         (agent.pods / "a.json").unlink()
         agent.until_phase("b", "Running")
-        agent.until(lambda: not problems(agent), "the problem to be over")
+        agent.until(lambda: not agent.problems(), "the problem to be over")
 
 
 def test_a_manifest_whose_name_is_taken_is_told_and_taken_up_when_the_name_is_free(agent):
@@ -178,4 +174,4 @@ def test_a_manifest_whose_name_is_taken_is_told_and_taken_up_when_the_name_is_fr
         ),
         "the pod of the file",
     )
-    agent.until(lambda: not problems(agent), "the problem to be over")
+    agent.until(lambda: not agent.problems(), "the problem to be over")

@@ -51,6 +51,12 @@ def test_nothing_but_what_placement_needs_gets_into_a_capture():
         {},
         {"fleet.json": b"{}"},
         {"fleet.json": b"[", "nodes.json": b"[]", "topologies.json": b"[]", "pods.json": b"[]"},
+        {
+            "fleet.json": b'"\xff"',
+            "nodes.json": b"[]",
+            "topologies.json": b"[]",
+            "pods.json": b"[]",
+        },
         {"fleet.json": b"{}", "nodes.json": b"{}", "topologies.json": b"[]", "pods.json": b"[]"},
     ],
 )
@@ -62,3 +68,8 @@ def test_a_file_that_is_no_capture_is_told(files):
 def test_an_empty_capture_is_one():
     files = {"fleet.json": b"{}", "nodes.json": b"[]", "topologies.json": b"[]", "pods.json": b"[]"}
     assert capture_of(files, "f") == FleetCapture()
+
+
+def test_an_object_of_the_cluster_that_is_no_text_is_told():
+    with pytest.raises(WireError, match="found an object that is no JSON"):
+        reduced([], [], [msgspec.Raw(b'{"metadata":{"name":"\xff"}}')])

@@ -15,6 +15,7 @@ from numalign.adapters.local.files import read_small
 from numalign.core.errors import ConfigError, WireError
 from numalign.wire import yaml as plain_yaml
 from numalign.wire.checkpoints import state_files
+from numalign.wire.faults import DECODE_FAULTS
 
 BYTES_MAX: Final = 4 << 20
 # In the file of configuration, and in the state file.
@@ -78,7 +79,7 @@ def _saved_policy(path: Path) -> str:
         return ""
     try:
         return msgspec.json.decode(data, type=_State).policy
-    except msgspec.DecodeError as error:
+    except DECODE_FAULTS as error:
         raise ConfigError(
             f"{path}: cannot be read as the kubelet's state ({error}); whether it has static "
             "managers is not known. Remove it if the kubelet's policy is none."

@@ -19,6 +19,7 @@ from numalign.core.kubelet.host import Host, HostState
 from numalign.core.kubelet.memory import static as memory_static
 from numalign.core.kubelet.state import Block, CpuState, MemoryState
 from numalign.core.values.sets import format_list, parse_list
+from numalign.wire.faults import DECODE_FAULTS
 
 FILE_NAME: Final = "nri_state"
 VERSION: Final = 1
@@ -103,7 +104,7 @@ def _body(data: bytes, path: str) -> _Body:
                 f"{path}: the stored checksum is {found.checksum}, the content gives {computed}"
             )
         return msgspec.json.decode(found.body, type=_Body)
-    except msgspec.DecodeError as error:
+    except DECODE_FAULTS as error:
         raise CorruptCheckpointError(f"{path}: found no state of the plugin ({error})") from error
 
 

@@ -16,6 +16,7 @@ import structlog
 
 from numalign.adapters.kubernetes.api_server import ApiServer
 from numalign.core.errors import PeerError
+from numalign.wire.faults import DECODE_FAULTS
 from numalign.wire.kubernetes.api import HOSTS
 
 KEY: Final = "numalign.io/nri-not-ready"
@@ -90,7 +91,7 @@ class HostTaint:
             if patch is not None:
                 await self._api.patch(HOSTS, self._name, patch)
                 log.info("host_tainted" if is_tainted else "host_taint_removed", host=self._name)
-        except (PeerError, msgspec.DecodeError) as error:
+        except (PeerError, *DECODE_FAULTS) as error:
             log.warning("host_taint_unchanged", error=str(error))
             return False
         return True

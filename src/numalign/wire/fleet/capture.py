@@ -19,6 +19,7 @@ import msgspec
 
 from numalign.core.errors import WireError
 from numalign.wire import bundle
+from numalign.wire.faults import DECODE_FAULTS
 
 KIND: Final = "FleetCapture"
 ABOUT: Final = "fleet.json"
@@ -77,8 +78,11 @@ class _About(msgspec.Struct, rename="camel"):
 def reduced(
     hosts: Iterable[msgspec.Raw], topologies: Iterable[msgspec.Raw], pods: Iterable[msgspec.Raw]
 ) -> FleetCapture:
-    """What is kept of the objects of an API server."""
-    return FleetCapture(_all(hosts, _NODE), _all(topologies, _TOPOLOGY), _all(pods, _POD))
+    """What is kept of the objects of an API server; WireError where one is none."""
+    try:
+        return FleetCapture(_all(hosts, _NODE), _all(topologies, _TOPOLOGY), _all(pods, _POD))
+    except DECODE_FAULTS as error:
+        raise WireError(f"found an object that is no JSON: {error}") from error
 
 
 def _all(raw: Iterable[msgspec.Raw], kept: _Kept) -> tuple[msgspec.Raw, ...]:
@@ -117,6 +121,6 @@ def capture_of(files: Mapping[str, bytes], source: str) -> FleetCapture:
             msgspec.json.decode(files[name], type=list[msgspec.Raw])
             for name in (HOSTS, TOPOLOGIES, PODS)
         ]
-    except msgspec.MsgspecError as error:
+    except DECODE_FAULTS as error:
         raise WireError(f"{source}: {error}. Capture the cluster again.") from error
     return FleetCapture(*(tuple(one.copy() for one in found) for found in lists))

@@ -10,6 +10,7 @@ import msgspec
 
 from numalign.core.cluster.scheduling.constraints import Requirement
 from numalign.core.errors import WireError
+from numalign.wire.faults import DECODE_FAULTS
 from numalign.wire.kubernetes.api import Kind
 from numalign.wire.kubernetes.objects import Expression
 
@@ -75,7 +76,7 @@ def _holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
 def budget_from_json(data: bytes) -> Budget:
     try:
         found = msgspec.json.decode(data, type=_Budget)
-    except msgspec.MsgspecError as error:
+    except DECODE_FAULTS as error:
         raise WireError(f"found no PodDisruptionBudget: {error}") from error
     selector = found.spec.selector
     chosen = selector or _Selector()

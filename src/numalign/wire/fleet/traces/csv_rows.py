@@ -50,8 +50,8 @@ def rows(
     source: str, text: str, columns: Collection[str], optional: Collection[str] = ()
 ) -> Iterator[CsvRow]:
     """The rows with these columns, other columns left out; an optional one may be missing."""
-    reader = csv.reader(io.StringIO(text))
-    head = next(reader, [])
+    reader = lines(source, text)
+    _, head = next(reader, (1, []))
     missing = [name for name in columns if name not in head]
     if missing:
         raise WireError(
@@ -62,12 +62,24 @@ def rows(
         (name, head.index(name)) for name in itertools.chain(columns, optional) if name in head
     ]
     absent = dict.fromkeys((name for name in optional if name not in head), "")
-    for values in reader:
+    for line, values in reader:
         if not values:
             continue
         if len(values) != len(head):
             raise WireError(
-                f"{source}: line {reader.line_num}: found {len(values)} values, "
+                f"{source}: line {line}: found {len(values)} values, "
                 f"expected {len(head)} as in line 1"
             )
-        yield CsvRow(source, reader.line_num, {n: values[i] for n, i in wanted} | absent)
+        yield CsvRow(source, line, {n: values[i] for n, i in wanted} | absent)
+
+
+def lines(source: str, text: str) -> Iterator[tuple[int, list[str]]]:
+    """The values of each line with its number; WireError at the first that is no CSV."""
+    reader = csv.reader(io.StringIO(text))
+    try:
+        for values in reader:
+            yield reader.line_num, values
+    except csv.Error as error:
+        raise WireError(
+            f"{source}: line {reader.line_num}: found what is no CSV ({error})"
+        ) from error

@@ -8,13 +8,11 @@ Empty seconds: until the end. Amounts are Kubernetes quantities; CPUs must be wh
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import Final
 
 from numalign.core.errors import WireError
 from numalign.core.values.quantity import Quantity
-from numalign.wire.fleet.traces.csv_rows import CsvRow, rows
+from numalign.wire.fleet.traces.csv_rows import CsvRow, lines, rows
 from numalign.wire.fleet.traces.work import ListedPod, PodClasses
 
 _COLUMNS: Final = ("name", "at", "cpu", "memory")
@@ -23,7 +21,7 @@ _OPTIONAL: Final = ("seconds", "owner")
 
 def pods(source: str, text: str) -> list[ListedPod]:
     """The pods in the order of arrival."""
-    head = next(csv.reader(io.StringIO(text)), [])
+    _, head = next(lines(source, text), (1, []))
     others = [n for n in head if n.startswith("hugepages-") or "/" in n]
     unknown = [n for n in head if n not in {*_COLUMNS, *_OPTIONAL, *others}]
     if unknown:
