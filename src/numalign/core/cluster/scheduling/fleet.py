@@ -350,7 +350,7 @@ class Fleet:
             if best is None or score > best[0]:
                 best = (score, record.name)
             count += 1
-            if count >= self._enough:
+            if count >= self._enough or self._is_unbeaten(slot, evaluation, score):
                 break
         return None if best is None else best[1]
 
@@ -416,6 +416,13 @@ class Fleet:
         else:
             yield from np.argsort(-keys, kind="stable")[:count].tolist()
 
+    def _is_unbeaten(self, slot: int, evaluation: Evaluation, score: int) -> bool:
+        """Whether no host behind this one in the order could be better."""
+        if self._packing is not None or slot in self._behind or not evaluation.fitting[slot]:
+            return False
+        by_rules = int(evaluation.scores[slot])
+        return score >= (_aligned(by_rules) if self._is_exact else by_rules)
+
     def _score(self, slot: int, evaluation: Evaluation, pod: Pod, need: PodNeed) -> int:
         record = self._columns.record(slot)
         if record is None:
@@ -430,7 +437,7 @@ class Fleet:
         if self._packing is not None:
             score = judged.packed
         # A host that would take the pod apart comes after every host that would not.
-        return 50 + score // 2 if judged.is_aligned else score // 4
+        return _aligned(score) if judged.is_aligned else score // 4
 
     def _foreseen(self, host: str, pod: Pod, score: int) -> int:
         """The score, or half of it if the host might refuse the pod when another one ended now.
@@ -513,6 +520,10 @@ class Fleet:
             return not isinstance(verdict, Admitted)
 
         return self._hopeless.get(frame, pod_class, ask)
+
+
+def _aligned(score: int) -> int:
+    return 50 + score // 2
 
 
 def _exact_record(record: HostRecord, book: Ledger) -> HostRecord:
