@@ -23,7 +23,7 @@ from typing import Final, Generic, TypeVar
 
 import numpy as np
 
-from numalign.core.cluster.nrt_match.columns import Columns
+from numalign.core.cluster.nrt_match.columns import Columns, Ints
 from numalign.core.cluster.nrt_match.evaluate import Evaluation, Evaluator
 from numalign.core.cluster.nrt_match.match import Strategy, Weights
 from numalign.core.cluster.nrt_match.need import NANOS, PodNeed, need_of
@@ -405,9 +405,17 @@ class Fleet:
             keys[list(self._behind)] -= 200  # last among those that fit
             np.maximum(keys, 0, out=keys)
         keys[evaluation.whys < 0] = -1
-        count = int(np.count_nonzero(evaluation.whys >= 0))
+        # The first one suffices nearly always; it is also the first one of the order below.
+        best = int(keys.argmax()) if len(keys) else -1
+        if best >= 0 and keys[best] >= 0:
+            yield best
+            yield from (slot for slot in self._all_in_order(keys) if slot != best)
+
+    def _all_in_order(self, keys: Ints) -> Iterator[int]:
+        """The slots by key, the order among equals being their own; none with a key below 0."""
+        count = int(np.count_nonzero(keys >= 0))
         if count > 2 * _FIRST_TRIED:
-            # The best few suffice nearly always; the order among equals is that of the slots.
+            # The best few suffice nearly always.
             border = np.partition(keys, -_FIRST_TRIED)[-_FIRST_TRIED]
             first = np.flatnonzero(keys > border)
             yield from first[np.argsort(-keys[first], kind="stable")].tolist()
