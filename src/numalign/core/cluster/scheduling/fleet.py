@@ -333,7 +333,7 @@ class Fleet:
         """The best host that would take the pod, among those allowed."""
         need = need_of(pod)
         evaluation = self._evaluator.evaluated(need)
-        fitting = evaluation.fitting
+        fitting, score_max = evaluation.fitting, self._score_max(evaluation)
         best: tuple[int, str] | None = None
         count = 0
         for slot in self._in_order(evaluation):
@@ -350,7 +350,7 @@ class Fleet:
             if best is None or score > best[0]:
                 best = (score, record.name)
             count += 1
-            if count >= self._enough or self._is_unbeaten(slot, evaluation, score):
+            if count >= self._enough or score == score_max:
                 break
         return None if best is None else best[1]
 
@@ -424,12 +424,12 @@ class Fleet:
         else:
             yield from np.argsort(-keys, kind="stable")[:count].tolist()
 
-    def _is_unbeaten(self, slot: int, evaluation: Evaluation, score: int) -> bool:
-        """Whether no host behind this one in the order could be better."""
-        if self._packing is not None or slot in self._behind or not evaluation.fitting[slot]:
-            return False
-        by_rules = int(evaluation.scores[slot])
-        return score >= (_aligned(by_rules) if self._is_exact else by_rules)
+    def _score_max(self, evaluation: Evaluation) -> int | None:
+        """What no host can be better than; None where that is not told in advance."""
+        if self._packing is not None or not len(evaluation.scores):
+            return None
+        by_rules = int(evaluation.scores.max())
+        return _aligned(by_rules) if self._is_exact else by_rules
 
     def _score(self, slot: int, evaluation: Evaluation, pod: Pod, need: PodNeed) -> int:
         record = self._columns.record(slot)
