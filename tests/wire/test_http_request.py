@@ -14,6 +14,11 @@ def test_a_plain_request_is_read():
     assert PLAIN[71:75] == b"body"
 
 
+def test_clients_may_say_what_goes_without_saying():
+    kept = PLAIN.replace(b"Host:", b"Connection: Keep-Alive\r\nHost:")
+    assert plain_head(kept) is not None
+
+
 def test_a_body_may_come_later():
     found = plain_head(PLAIN[:71])
     assert found is not None

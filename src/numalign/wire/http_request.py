@@ -13,7 +13,8 @@ from typing import Final
 HEAD_BYTES_MAX: Final = 4 * 1024
 _SIZE_DIGITS_MAX: Final = 9
 # A request that has one of these asks for more than one answer to one body.
-_SPECIAL: Final = frozenset({b"transfer-encoding", b"expect", b"upgrade", b"connection"})
+_SPECIAL: Final = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
+_KEEP: Final = b"keep-alive"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ def plain_head(data: bytes) -> PlainHead | None:
         if not colon or not name or name != name.strip():
             return None
         headers[name.lower()] = value.strip()
+    if headers.get(b"connection", _KEEP).lower() != _KEEP:
+        return None
     size = headers.get(b"content-length", b"")
     if len(headers) != len(lines) or not _SPECIAL.isdisjoint(headers):
         return None
