@@ -145,15 +145,14 @@ class SlowWay:
         tls = ssl.create_default_context(cafile=self._plane.place / "certs" / "apiserver.crt")
         there = await asyncio.open_connection(host, int(port), ssl=tls)
         back = asyncio.create_task(self._back(there[0], writer))
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, asyncio.CancelledError):
             while data := await reader.read(1 << 16):
                 if data.startswith(b"PATCH "):
                     self.held.append(json.loads(data.partition(b"\r\n\r\n")[2]))
                     await self._open.wait()
                 there[1].write(data)
-        if self.held:
-            await self._open.wait()  # who asked may be gone; the request is not
-            await asyncio.sleep(2)
+            if self.held:
+                await asyncio.sleep(2)  # who asked may be gone; the answer comes all the same
         there[1].close()
         back.cancel()
 
