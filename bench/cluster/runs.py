@@ -146,12 +146,16 @@ async def many(numbers: Iterable[int], work_of: Callable[[int], Awaitable[None]]
 
 
 async def _host(api: ApiServer, number: int) -> None:
-    host = FleetHost(HostPlan(f"host-{number:04d}", SHAPE))
+    host = FleetHost(HostPlan(host_name(number), SHAPE))
     node = host.node()
     await api.create(HOSTS, node)
     status = {"status": node["status"]}
     await api.patch(HOSTS, host.plan.name, status, form=STRATEGIC, part="status")
     await api.create(NRTS, nrt.body(host.topology()))
+
+
+def host_name(number: int) -> str:
+    return f"host-{number:04d}"
 
 
 def pod_name(number: int) -> str:

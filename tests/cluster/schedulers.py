@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -95,3 +99,67 @@ def scheduler(
         if process.poll() is None:
             process.terminate()
             process.wait(15)
+
+
+class SlowWay:
+    """A way to the API server on which changes of pods get no further until they are let through.
+
+    What a scheduler sent stays under way when it is killed, as on a slow network.
+    """
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+        self._loop = asyncio.new_event_loop()
+        self._open = asyncio.Event()
+        self.held: list[dict] = []  # the changes that wait or have waited
+        self.answers: list[bytes] = []  # to those
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[Path]:
+        """A kubeconfig that leads this way."""
+        server = self._loop.run_until_complete(asyncio.start_server(self._talk, "127.0.0.1", 0))
+        thread = threading.Thread(target=self._loop.run_forever)
+        thread.start()
+        config = json.loads(self._plane.kubeconfig.read_text())
+        port = server.sockets[0].getsockname()[1]
+        config["clusters"][0]["cluster"] = {"server": f"http://127.0.0.1:{port}"}
+        path = self._plane.place / "slow-kubeconfig"
+        path.touch(mode=0o600)
+        path.write_text(json.dumps(config))
+        try:
+            yield path
+        finally:
+            self._loop.call_soon_threadsafe(server.close)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            thread.join(10)
+            for task in asyncio.all_tasks(self._loop):
+                task.cancel()
+            self._loop.run_until_complete(asyncio.sleep(0.1))
+            self._loop.close()
+
+    def let_through(self) -> None:
+        self._loop.call_soon_threadsafe(self._open.set)
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host, _, port = self._plane.address.removeprefix("https://").partition(":")
+        tls = ssl.create_default_context(cafile=self._plane.place / "certs" / "apiserver.crt")
+        there = await asyncio.open_connection(host, int(port), ssl=tls)
+        back = asyncio.create_task(self._back(there[0], writer))
+        with contextlib.suppress(OSError, asyncio.CancelledError):
+            while data := await reader.read(1 << 16):
+                if data.startswith(b"PATCH "):
+                    self.held.append(json.loads(data.partition(b"\r\n\r\n")[2]))
+                    await self._open.wait()
+                there[1].write(data)
+            if self.held:
+                await asyncio.sleep(2)  # who asked may be gone; the answer comes all the same
+        there[1].close()
+        back.cancel()
+
+    async def _back(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1 << 16):
+            if self._open.is_set():
+                self.answers.append(data.partition(b"\r\n")[0])
+            with contextlib.suppress(OSError):
+                writer.write(data)
+        writer.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 
+import httpx
 import pytest
 from tests.cluster import work
 from tests.cluster.fleet import FleetHost, HostPlan
@@ -17,6 +18,7 @@ from tests.cluster.test_scheduler import ONE_CALL, THREE_CALLS, clear
 
 from numalign.wire.kubernetes import nrt
 from numalign.wire.kubernetes.scheduling import pod_of
+from numalign.wire.kubernetes.scheduling_bodies import ROOM_CONDITION
 
 pytestmark = pytest.mark.e2e
 
@@ -82,6 +84,27 @@ def test_a_refused_pod_is_bound_soon_after_its_host_publishes_more_room(
         bound = lambda: pod_on(plane, "waiting")["spec"].get("nodeName")  # noqa: E731
         assert until(bound, SECONDS_MAX) == PLAN.name
         assert ours.metric('numalign_scheduler_attempts_total{result="touched"}') >= 1
+
+
+def test_what_a_scheduler_does_not_take_up_is_free_again(plane, until, lonely):
+    publish(plane, lonely)
+    with scheduler(plane, "--extender") as ours:
+        plane.apply(work.pod("first", cpu="3"), work.pod("second", cpu="3"))
+
+        def given(name: str) -> list[str]:
+            asked = {"Pod": pod_on(plane, name), "Nodes": None, "NodeNames": [PLAN.name]}
+            return httpx.post(f"{ours.address}/scheduler/filter", json=asked).json()["NodeNames"]
+
+        def is_told(name: str) -> bool:
+            conditions = pod_on(plane, name)["status"].get("conditions", [])
+            return any(c["type"] == ROOM_CONDITION for c in conditions)
+
+        assert given("first") == [PLAN.name]
+        assert given("second") == []
+        # The kube-scheduler that asked has gone: nobody binds the first one.
+        until(lambda: is_told("second"), SECONDS_MAX)
+        assert ours.metric('numalign_scheduler_attempts_total{result="unconfirmed"}') == 1
+        assert given("second") == [PLAN.name]
 
 
 @pytest.mark.parametrize(("arguments", "verbs"), WAYS, ids=["one-call", "three-calls"])

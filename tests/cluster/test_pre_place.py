@@ -11,7 +11,7 @@ import pytest
 from tests.cluster import work
 from tests.cluster.conftest import rights
 from tests.cluster.fleet import HostPlan, plans
-from tests.cluster.schedulers import scheduler, stock_config
+from tests.cluster.schedulers import SlowWay, scheduler, stock_config
 from tests.cluster.test_scheduler import COUNT, MIX, deploy, fleet_on, report, running
 from tests.packaging.manifests import NAMESPACE
 
@@ -21,6 +21,7 @@ pytestmark = pytest.mark.e2e
 
 GATED = {"schedulingGates": [{"name": PRE_PLACE_GATE}]}
 ONE_HOST = [HostPlan("numa-4", "1s:4n:4c:1t,mem=8Gi", "single-numa-node")]
+BEING_BOUND = 'numalign_scheduler_pods_waiting{state="being_bound"}'
 THREE = {"cpu": "3", "memory": "1Gi"}
 
 
@@ -128,18 +129,49 @@ def test_a_pod_keeps_the_room_that_it_was_given_before_a_restart(plane, until):
 
 
 def test_a_pod_is_decided_anew_after_a_restart_before_its_gate_was_opened(plane, until):
+    """Between the decision and its way to the API server."""
+
     async def story():
         async with fleet_on(plane, ONE_HOST) as fleet:
-            with scheduler(plane, "--pre-place") as first:
-                # Decided and reserved, but the change cannot get through any more.
-                await asyncio.to_thread(plane.stop_api_server)
+            slow = SlowWay(plane)
+            with (
+                slow.running() as kubeconfig,
+                scheduler(plane, "--pre-place", kubeconfig=kubeconfig) as first,
+            ):
+                plane.apply(*(gated(f"pod-{n}") for n in range(4)))
+                until(lambda: slow.held)
+                until(lambda: first.metric(BEING_BOUND) == 4)
                 first.kill()
-                await asyncio.to_thread(plane.start_api_server)
-            plane.apply(*(gated(f"pod-{n}") for n in range(4)))
             assert all(map(is_gated, plane.objects("pods")))
             with scheduler(plane, "--pre-place", "--no-leader-elect"), stock(plane):
                 assert await running(plane, fleet, 4, 30) == {"Running": 4}
                 assert fleet.reasons == {"": 4}
+
+    run_story(story)
+
+
+def test_what_a_killed_scheduler_had_sent_changes_nothing_when_it_arrives_late(plane, until):
+    async def story():
+        hosts = [HostPlan("a", "1s:1n:4c:1t,mem=8Gi"), HostPlan("b", "1s:1n:4c:1t,mem=8Gi")]
+        async with fleet_on(plane, hosts) as fleet:
+            slow = SlowWay(plane)
+            with slow.running() as kubeconfig, stock(plane):
+                with scheduler(plane, "--pre-place", kubeconfig=kubeconfig) as first:
+                    plane.apply(gated("late"))
+                    (change, *_) = until(lambda: slow.held)
+                    first.kill()
+                taken = change["metadata"]["annotations"][PRE_PLACED_ANNOTATION]
+                plane.apply(work.pod("busy", taken, **THREE))
+                await running(plane, fleet, 1, 20)
+                with scheduler(plane, "--pre-place", "--no-leader-elect"):
+                    assert await running(plane, fleet, 2, 30) == {"Running": 2}
+                    before = found(plane, "late")
+                    slow.let_through()
+                    until(lambda: any(b" 422 " in line for line in slow.answers))
+                after, (other,) = found(plane, "late"), {"a", "b"} - {taken}
+                assert after["metadata"]["annotations"] == {PRE_PLACED_ANNOTATION: other}
+                assert after["spec"] == before["spec"]
+                assert fleet.reasons == {"": 2}
 
     run_story(story)
 

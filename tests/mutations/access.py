@@ -51,6 +51,27 @@ MUTATIONS = [
         "tests/web/test_extender.py",
     ),
     (
+        "a web page may ask for hosts the short way",
+        "src/numalign/web/extender.py",
+        """ and b"origin" not in headers""",
+        "",
+        "tests/web/test_extender.py",
+    ),
+    (
+        "any name of the host will do the short way",
+        "src/numalign/web/extender.py",
+        "return is_named and kind",
+        "return kind",
+        "tests/web/test_extender.py",
+    ),
+    (
+        "what comes behind a short request is lost",
+        "src/numalign/web/serving/short_way.py",
+        "        if len(whole) > head.end:\n",
+        "        if len(whole) > head.end + 1_000_000:\n",
+        "tests/web/serving/test_short_way.py",
+    ),
+    (
         "the sockets share one budget of streams",
         "src/numalign/web/application.py",
         "    app.state.budget = Budget(api.limits.streams_max, api.limits.costly_max)",

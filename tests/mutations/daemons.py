@@ -359,6 +359,20 @@ MUTATIONS = [
         ASKED_HOSTS,
     ),
     (
+        "a kube-scheduler is told what held before a change",
+        f"{SCHEDULER}/asked_hosts.py",
+        "before is None or before.version != state.version or before.names",
+        "before is None or before.names",
+        ASKED_HOSTS,
+    ),
+    (
+        "the first host is taken for the best one",
+        "src/numalign/core/cluster/scheduling/fleet.py",
+        "or score == score_max:",
+        "or score_max is not None:",
+        "tests/core/cluster/scheduling/test_fleet.py",
+    ),
+    (
         "pods that nobody has bound are in doubt after a list",
         "src/numalign/core/cluster/scheduling/fleet.py",
         "if sure.get(uid, 0) < confirm.SURE and uid not in unbound",

@@ -5,6 +5,7 @@ import json
 
 import httpx2
 import pytest
+from starlette.applications import Starlette
 from tests.apps.scheduler.counting import CountingFleet
 from tests.apps.scheduler.test_step import pod
 
@@ -37,6 +38,10 @@ def scheduler(*, room: int = 1, synced: bool = True, **options: object) -> Sched
     return found
 
 
+def application(found: Scheduler) -> Starlette:
+    return extender.application(extender.ExtenderApi(found), LOCAL)
+
+
 def asked(*names: str) -> bytes:
     return json.dumps({"Pod": POD, "Nodes": None, "NodeNames": list(names)}).encode()
 
@@ -48,7 +53,7 @@ def call(
     headers: dict[str, str] | None = None,
 ) -> httpx2.Response:
     async def run() -> httpx2.Response:
-        transport = httpx2.ASGITransport(extender.application(found, LOCAL))
+        transport = httpx2.ASGITransport(application(found))
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
             if content is None:
                 return await client.get(path)
@@ -219,7 +224,9 @@ def test_a_body_that_does_not_say_its_size_is_bounded_too():
             yield b" " * 1_000_000
 
     async def run() -> httpx2.Response:
-        transport = httpx2.ASGITransport(extender.application(scheduler(), LOCAL))
+        transport = httpx2.ASGITransport(
+            extender.application(extender.ExtenderApi(scheduler()), LOCAL)
+        )
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
             return await client.post("/scheduler/filter", content=parts(), headers=JSON)
 
@@ -244,24 +251,73 @@ def test_what_it_counts_is_there_for_prometheus():
     assert 'numalign_scheduler_extender_seconds_count{verb="filter"} 1.0' in text
 
 
+FROM_PAGES = [
+    ({"content-type": "text/plain"}, 415),
+    ({"content-type": ""}, 415),
+    ({"origin": "http://evil.example"}, 403),
+    ({"host": "evil.example"}, 421),
+    ({"host": "[::1].evil.example"}, 421),
+    ({"host": "127.0.0.1.evil.example"}, 421),
+    ({"host": "localhost:8423:1"}, 421),
+    ({"host": "localhost@evil.example"}, 421),
+]
+
+
 @pytest.mark.parametrize("verb", ["filter", "prioritize", "bind", "preempt"])
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({"content-type": "text/plain"}, 415),
-        ({"content-type": ""}, 415),
-        ({"origin": "http://evil.example"}, 403),
-        ({"host": "evil.example"}, 421),
-        ({"host": "[::1].evil.example"}, 421),
-        ({"host": "127.0.0.1.evil.example"}, 421),
-        ({"host": "localhost:8423:1"}, 421),
-        ({"host": "localhost@evil.example"}, 421),
-    ],
-)
+@pytest.mark.parametrize(("headers", "status"), FROM_PAGES)
 def test_what_a_web_page_could_send_is_refused(verb, headers, status):
     answer = call(scheduler(), f"/scheduler/{verb}", asked("w1"), headers)
     assert answer.status_code == status, answer.text
     assert answer.json()["error"]
+
+
+def served(story) -> None:
+    """Runs this with a client of a server on a real socket, where answers go the short way."""
+
+    async def run() -> None:
+        up: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        found = scheduler(room=9)
+        server = asyncio.create_task(
+            extender.serve(found, ("127.0.0.1", 0), on_started=up.set_result)
+        )
+        try:
+            async with httpx2.AsyncClient(base_url=await up) as client:
+                await story(client, found)
+        finally:
+            server.cancel()
+            await asyncio.gather(server, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def test_the_short_way_refuses_the_same_with_the_same_words():
+    async def story(client, found):
+        for headers, status in FROM_PAGES:
+            answer = await client.post(
+                "/scheduler/filter", content=asked("w1"), headers={**JSON, **headers}
+            )
+            assert answer.status_code == status, headers
+        assert 'extender_seconds_count{verb="filter"} 0.0' in found.metrics_text().decode()
+
+    served(story)
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
+def test_the_short_way_gives_the_same_answers(verb: str):
+    victims = {"w1": {"Pods": [{"UID": "a"}], "NumPDBViolations": 1}}
+    content = asked("w1", "w2")
+    if verb == "preempt":
+        content = json.dumps({"Pod": POD, "NodeNameToMetaVictims": victims}).encode()
+
+    bodies = (content, b"{", content)
+    general = [call(scheduler(room=9), f"/scheduler/{verb}", body) for body in bodies]
+
+    async def story(client, found):
+        for body, expected in zip(bodies, general, strict=True):
+            short = await client.post(f"/scheduler/{verb}", content=body, headers=JSON)
+            assert (short.status_code, short.content) == (expected.status_code, expected.content)
+
+    served(story)
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:8423", "127.0.0.1:1", "[::1]", "[::1]:9"])

@@ -8,7 +8,7 @@ only up to its limit, and nothing changes before it is understood in full.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final
 
 from starlette.applications import Starlette
@@ -25,6 +25,7 @@ from numalign.web.api import Limits
 from numalign.web.requests import Access, body_of
 from numalign.web.serving.http_server import serve_app
 from numalign.web.serving.listeners import host_names, is_loopback, tcp_listener
+from numalign.web.serving.short_way import ShortAnswers
 from numalign.web.serving.tls import Tls, tls_context
 from numalign.wire.kubernetes import extender
 
@@ -37,29 +38,55 @@ PREFIX: Final = "/scheduler"
 
 class ExtenderApi:
     def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
+        self.scheduler = scheduler
 
-    async def filter(self, request: Request) -> Response:
-        asked = extender.read_hosts_asked(await _body(request))
-        problems = self._scheduler.problems()
+    def filter(self, body: bytes) -> bytes:
+        asked = extender.read_hosts_asked(body)
+        problems = self.scheduler.problems()
         if problems:
-            return _json(extender.filter_error(f"numalign is not ready: {'; '.join(problems)}"))
-        found = self._scheduler.filter(asked)
+            return extender.filter_error(f"numalign is not ready: {'; '.join(problems)}")
+        found = self.scheduler.filter(asked)
         if found.error:
-            return _json(extender.filter_error(f"numalign: {found.error}"))
-        return _json(extender.filter_answer(asked, found.kept, found.failed, found.hopeless))
+            return extender.filter_error(f"numalign: {found.error}")
+        return extender.filter_answer(asked, found.kept, found.failed, found.hopeless)
 
-    async def prioritize(self, request: Request) -> Response:
-        asked = extender.read_hosts_asked(await _body(request))
-        return _json(extender.prioritize_answer(self._scheduler.prioritize(asked)))
+    def prioritize(self, body: bytes) -> bytes:
+        asked = extender.read_hosts_asked(body)
+        return extender.prioritize_answer(self.scheduler.prioritize(asked))
+
+    def preempt(self, body: bytes) -> bytes:
+        asked = extender.read_preempt_asked(body)
+        return extender.preempt_answer(self.scheduler.preempt(asked))
 
     async def bind(self, request: Request) -> Response:
         asked = extender.read_bind_asked(await _body(request))
-        return _json(extender.bind_answer(await self._scheduler.bind(asked)))
+        return _json(extender.bind_answer(await self.scheduler.bind(asked)))
 
-    async def preempt(self, request: Request) -> Response:
-        asked = extender.read_preempt_asked(await _body(request))
-        return _json(extender.preempt_answer(self._scheduler.preempt(asked)))
+    @property
+    def at_once(self) -> dict[str, Callable[[bytes], bytes]]:
+        """The verbs that wait for nothing, by path."""
+        verbs = (self.filter, self.prioritize, self.preempt)
+        return {f"{PREFIX}/{verb.__name__}": verb for verb in verbs}
+
+
+def short_answers(api: ExtenderApi, access: Access) -> ShortAnswers:
+    """The same verbs for plain requests that are in order."""
+
+    def or_none(verb: Callable[[bytes], bytes]) -> Callable[[bytes], bytes | None]:
+        def answer(body: bytes) -> bytes | None:
+            try:
+                return verb(body)
+            except Exception:
+                return None  # the general way meets it too, and tells of it
+
+        return answer
+
+    def is_welcome(headers: Mapping[bytes, bytes], server: str) -> bool:
+        host, kind = headers.get(b"host", b""), headers.get(b"content-type")
+        is_named = access.is_own_name(host.decode("latin-1"), server)
+        return is_named and kind == JSON_TYPE.encode() and b"origin" not in headers
+
+    return ShortAnswers({path: or_none(verb) for path, verb in api.at_once.items()}, is_welcome)
 
 
 def _json(content: bytes) -> Response:
@@ -83,7 +110,7 @@ def _too_large(found: str) -> ProblemError:
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def application(scheduler: Scheduler, access: Access) -> Starlette:
+def application(api: ExtenderApi, access: Access) -> Starlette:
     def checked(endpoint: Endpoint) -> Endpoint:
         async def call(request: Request) -> Response:
             access.check_sender(request)
@@ -91,18 +118,18 @@ def application(scheduler: Scheduler, access: Access) -> Starlette:
 
         return call
 
-    api = ExtenderApi(scheduler)
-    verbs: dict[str, Endpoint] = {
-        "filter": api.filter,
-        "prioritize": api.prioritize,
-        "bind": api.bind,
-        "preempt": api.preempt,
-    }
+    def read(verb: Callable[[bytes], bytes]) -> Endpoint:
+        async def call(request: Request) -> Response:
+            return _json(verb(await _body(request)))
+
+        return call
+
+    verbs: dict[str, Endpoint] = {path: read(verb) for path, verb in api.at_once.items()}
+    verbs[f"{PREFIX}/bind"] = api.bind
     routes: list[BaseRoute] = [
-        Route(f"{PREFIX}/{verb}", checked(endpoint), methods=["POST"])
-        for verb, endpoint in verbs.items()
+        Route(path, checked(endpoint), methods=["POST"]) for path, endpoint in verbs.items()
     ]
-    routes += probes.application(scheduler).routes
+    routes += probes.application(api.scheduler).routes
     app = Starlette(
         routes=routes,
         exception_handlers={
@@ -155,10 +182,12 @@ async def serve(
         hosts=host_names(listener, allowed_hosts),
         is_remote=not is_loopback(listener.getsockname()[0]),
     )
+    api = ExtenderApi(scheduler)
     await serve_app(
-        application(scheduler, access),
+        application(api, access),
         listener,
         LIMITS,
+        short=short_answers(api, access),
         tls=context,
         keep_alive_seconds=KEEP_ALIVE_SECONDS,
         on_started=on_started,

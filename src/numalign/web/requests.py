@@ -66,12 +66,9 @@ class Access:
 
     def check_host(self, request: Request) -> None:
         """Refuses a page of another site that had its name resolved to this host."""
-        if self.hosts is None:
-            return
         server = request.scope.get("server") or ("",)
-        own = f"[{server[0]}]" if ":" in server[0] else server[0]
         host = request.headers.get("host", "")
-        if host_name(host) not in {*self.hosts, *([own] if self.is_remote else ())}:
+        if not self.is_own_name(host, server[0]):
             expected = "one of this host (--allowed-host adds names)"
             raise ProblemError(
                 421,
@@ -79,6 +76,14 @@ class Access:
                 f"found the host name {host[:100]!r}, "
                 f"expected {expected if self.is_remote else 'localhost'}",
             )
+
+    def is_own_name(self, host: str, server: str) -> bool:
+        """Whether a Host header names us, who were found at this address."""
+        if self.hosts is None:
+            return True
+        name = host_name(host)
+        own = f"[{server}]" if ":" in server else server
+        return name in self.hosts or (self.is_remote and name == own)
 
 
 def host_name(header: str) -> str | None:

@@ -29,6 +29,16 @@ class LateFleet(CountingFleet):
         return None
 
 
+class CountedFleet(CountingFleet):
+    """How often it was asked about all hosts."""
+
+    asked = 0
+
+    def refusals(self, pod, hosts):
+        self.asked += 1
+        return super().refusals(pod, hosts)
+
+
 def pinned(uid: str, **more) -> ClusterPod:
     """A Guaranteed pod."""
     amounts = {"cpu": Quantity.of(1), "memory": Quantity.of(1)}
@@ -161,3 +171,34 @@ def test_with_three_calls_nothing_is_kept_before_the_bind():
     state = cluster(*BOTH, is_reserving=False)
     assert ask(state, pinned("a")).kept == set(BOTH)
     assert state.placed == {}
+
+
+def test_equal_pods_are_refused_with_one_look_until_something_changes():
+    state = cluster(*BOTH, fleet=CountedFleet(room=0))
+    first = ask(state, pinned("a"))
+    assert ask(state, pinned("b")) is first
+    assert state.fleet.asked == 1
+    assert "b" in state.refused
+    assert ask(state, pod("other")).failed == first.failed  # of another class
+    assert ask(state, pinned("c"), ["w1"]).failed.keys() == {"w1"}
+    assert state.fleet.asked == 3
+    state.fleet.room = 1
+    state.helped(2.0)
+    assert len(ask(state, pinned("d")).kept) == 1
+
+
+def test_what_takes_room_is_not_answered_from_before():
+    state = cluster("w1", room=1, is_reserving=False)
+    assert ask(state, pinned("a"), ["w1"]).kept == {"w1"}
+    step(state, events.PodSeen(pinned("b", host="w1"), 1.5))
+    assert ask(state, pinned("c"), ["w1"]).kept == frozenset()
+
+
+def test_a_host_that_is_gone_ends_what_was_said_of_it():
+    state = cluster("w1", room=1, is_reserving=False)
+    before = state.version
+    step(state, events.HostGone("w1", 2))
+    assert state.version != before
+    before = state.version
+    step(state, events.PodsListed((), 3))
+    assert state.version != before

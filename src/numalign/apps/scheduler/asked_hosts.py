@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Final
 
 from numalign.apps.scheduler import events, find_host
-from numalign.apps.scheduler.model import RefusedPod, State
+from numalign.apps.scheduler.model import Answer, RefusedPod, State
 from numalign.core.cluster.scheduling.refusals import UNCONFIRMED
 from numalign.core.cluster.scheduling.totals import requests_of
 from numalign.core.pod import Pod, Qos
@@ -27,6 +27,7 @@ RESERVED_SECONDS: Final = 30.0
 RESERVED_SECONDS_WITH_CLAIMS: Final = 600.0
 TOUCH_SECONDS: Final = (1.0, 60.0)  # between a refusal and a touch: first and longest
 REFUSED_KEPT_MAX: Final = 10_000
+ANSWERS_KEPT_MAX: Final = 256
 
 
 def want(state: State, event: events.HostsWanted) -> list[events.Effect]:
@@ -35,9 +36,10 @@ def want(state: State, event: events.HostsWanted) -> list[events.Effect]:
     uid = asked.pod.pod.uid
     _free(state, uid, now)  # it asks anew, so nothing came of the last answer
     effects: list[events.Effect] = []
-    found = _one(state, asked, now)
+    found = _told_before(state, asked) or _one(state, asked, now)
     if found is None:
         found = find_host.filtered(state, asked)
+        _remember(state, asked, found)
     if found.kept:
         state.refused.pop(uid, None)
     elif asked.names:
@@ -62,6 +64,22 @@ def _one(state: State, asked: HostsAsked, now: float) -> Filtered | None:
     claims = VOLUME_CLAIMS in pod.requirements.unsupported
     state.reserved[uid] = now + (RESERVED_SECONDS_WITH_CLAIMS if claims else RESERVED_SECONDS)
     return Filtered((host,))
+
+
+def _told_before(state: State, asked: HostsAsked) -> Filtered | None:
+    """What a pod of the same class was told, if nothing has changed since."""
+    before = state.answers.get(find_host.class_of(asked.pod))
+    if before is None or before.version != state.version or before.names != asked.names:
+        return None
+    return before.found
+
+
+def _remember(state: State, asked: HostsAsked, found: Filtered) -> None:
+    """An answer that keeps no room for the pod."""
+    if len(state.answers) >= ANSWERS_KEPT_MAX:
+        state.answers.clear()
+    pod_class = find_host.class_of(asked.pod)
+    state.answers[pod_class] = Answer(state.version, asked.names, found)
 
 
 def may_hold(pod: Pod) -> bool:

@@ -20,7 +20,7 @@ from numalign.core.cluster.scheduling.queue import Queue
 from numalign.core.cluster.scheduling.refusals import Refusal
 from numalign.core.cluster.scheduling.totals import HostUse, requests_of
 from numalign.core.pod import Pod
-from numalign.wire.kubernetes.extender import SCORE_MAX
+from numalign.wire.kubernetes.extender import SCORE_MAX, Filtered
 from numalign.wire.kubernetes.scheduling import ClusterPod
 
 SCHEDULER_NAME: Final = "numalign"
@@ -123,6 +123,15 @@ class RefusedPod:
     times: int
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a kube-scheduler was told about these hosts, and how the cluster was numbered then."""
+
+    version: tuple[int, int]
+    names: tuple[str, ...]
+    found: Filtered
+
+
 @dataclass(slots=True)
 class State:
     """A cluster as one scheduler sees it."""
@@ -153,7 +162,9 @@ class State:
     asked_binds: dict[str, list[int]] = field(default_factory=dict)  # uid -> tickets
     reserved: dict[str, float] = field(default_factory=dict)  # assumed by an answer, until when
     refused: dict[str, RefusedPod] = field(default_factory=dict)  # by uid
+    answers: dict[object, Answer] = field(default_factory=dict)  # by the class of the pod
     generation: int = 0  # higher after every change that may help a pod
+    harms: int = 0  # and this one after every change that may harm one
     tried: dict[object, Tried] = field(default_factory=dict)
     neighbours: Neighbours = field(default_factory=Neighbours)
     room: Room = field(default_factory=Room)
@@ -186,6 +197,7 @@ class State:
     def place(self, pod: ClusterPod, host: str) -> None:
         """Counts a pod on a host, and on no other."""
         uid = pod.pod.uid
+        self.harms += 1
         before = self.placed.get(uid)
         if before is not None and before != host:
             self.unplace(uid)
@@ -268,6 +280,11 @@ class State:
         """Something changed that may help pods that wait."""
         self.generation += 1
         self.queue.wake(None, now)
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """The same as long as no host would say anything else to any pod."""
+        return self.generation, self.harms
 
     def remember(self, key: object, message: str) -> None:
         """Pods of this class find no host as long as nothing changes for the better."""

@@ -108,6 +108,7 @@ def _pods_listed(state: State, event: events.PodsListed) -> None:
     for pod in event.pods:
         _pod_seen(state, pod, event.now)
     state.fleet.changes_missed(state.assumed)
+    state.harms += 1
     state.synced.add(PODS)
 
 
@@ -205,6 +206,7 @@ def _host_gone(state: State, name: str) -> None:
     if state.hosts.pop(name, None) is None:
         return
     state.forget_objections(name)
+    state.harms += 1
     if name in state.use and not state.use[name].pods:
         del state.use[name]
     state.fleet.host_gone(name)

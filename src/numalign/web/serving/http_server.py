@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+import h11
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -19,6 +20,7 @@ from numalign.web.api import Limits
 from numalign.web.serving.connections import Door, DoorLimits
 from numalign.web.serving.gathered_writes import GatheredWrites
 from numalign.web.serving.listeners import shown_address
+from numalign.web.serving.short_way import HELD_SECONDS_MAX, ShortAnswers, ShortWay
 
 SHUTDOWN_SECONDS: Final = 3
 
@@ -34,10 +36,11 @@ class QuietServer(uvicorn.Server):
         tls: ssl.SSLContext | None = None,
         keep_alive_seconds: int = 5,
         is_spared: bool = False,
+        short: ShortAnswers | None = None,
     ) -> None:
         config = uvicorn.Config(
             _bounded_heads(app, limits.header_bytes_max),
-            http=_protocol(limits),
+            http=_protocol(limits, short),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -102,10 +105,11 @@ async def serve_app(
     *,
     tls: ssl.SSLContext | None = None,
     keep_alive_seconds: int = 5,
+    short: ShortAnswers | None = None,
     on_started: Callable[[str], None] | None = None,
 ) -> None:
     """Serves one application on one socket until cancelled; the socket is closed at the end."""
-    server = QuietServer(app, limits, tls=tls, keep_alive_seconds=keep_alive_seconds)
+    server = QuietServer(app, limits, tls=tls, keep_alive_seconds=keep_alive_seconds, short=short)
     task = asyncio.create_task(server.serve(sockets=[listener]))
     up = asyncio.create_task(server.up.wait())
     try:
@@ -146,13 +150,15 @@ def head_bytes(scope: Scope) -> int:
     return line + sum(len(name) + len(value) + 4 for name, value in scope["headers"])
 
 
-def _protocol(limits: Limits) -> type[asyncio.Protocol]:
+def _protocol(limits: Limits, short: ShortAnswers | None = None) -> type[asyncio.Protocol]:
     """HTTP with limits on the time that headers may take and that a client may read nothing."""
 
     class Bounded(H11Protocol):
         on_lost: Callable[[], None] = staticmethod(lambda: None)
         _heads: asyncio.TimerHandle | None = None
         _writes: asyncio.TimerHandle | None = None
+        _short: ShortWay | None = None
+        _holds: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - as uvicorn has it
             super().connection_made(GatheredWrites(transport))  # type: ignore[arg-type] # as one
@@ -160,18 +166,56 @@ def _protocol(limits: Limits) -> type[asyncio.Protocol]:
             if connection is not None and connection.family == socket.AF_UNIX:
                 # Who asks, by the kernel's word; every request of this connection has it.
                 self.app_state = {**self.app_state, "asker": peer_of(connection)}
+            if short is not None and self.server is not None:
+                self._short = ShortWay(short, self.server[0])
             self._wait_for_head()
 
         def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            self._wait_for_head()
+            if self._short is not None and (self._short.is_holding or self._is_between_requests):
+                data = self._answer_at_once(self._short, data)
+            if data:
+                super().data_received(data)
+                self._wait_for_head()
+
+        @property
+        def _is_between_requests(self) -> bool:
+            states = self.conn.our_state, self.conn.their_state
+            return states == (h11.IDLE, h11.IDLE) and not self.conn.trailing_data[0]
+
+        def _answer_at_once(self, way: ShortWay, data: bytes) -> bytes:
+            """What is left to be read the general way."""
+            answer, rest = way.feed(data)
+            if self._holds is not None and not way.is_holding:
+                self._holds.cancel()
+                self._holds = None
+            if answer:
+                self._end_wait_for_head()
+                self._unset_keepalive_if_required()
+                self.transport.write(answer)
+                self.timeout_keep_alive_task = self.loop.call_later(
+                    self.timeout_keep_alive, self.timeout_keep_alive_handler
+                )
+            elif way.is_holding and self._holds is None:
+                self._holds = self.loop.call_later(HELD_SECONDS_MAX, self._hold_no_longer)
+            return rest
+
+        def _hold_no_longer(self) -> None:
+            """The rest does not come: whoever reads the general way knows what to do about it."""
+            self._holds = None
+            if self._short is not None and self._short.is_holding:
+                super().data_received(self._short.let_go())
+                self._wait_for_head()
+
+        def _end_wait_for_head(self) -> None:
+            if self._heads is not None:
+                self._heads.cancel()
+                self._heads = None
 
         def _wait_for_head(self) -> None:
             """A client may take its time between requests, but not within the head of one."""
-            if not self.is_idle and self._heads is not None:
-                self._heads.cancel()
-                self._heads = None
-            elif self.is_idle and self._heads is None:
+            if not self.is_idle:
+                self._end_wait_for_head()
+            elif self._heads is None:
                 seconds = limits.header_seconds_max
                 self._heads = asyncio.get_running_loop().call_later(seconds, self._drop)
 
@@ -193,7 +237,7 @@ def _protocol(limits: Limits) -> type[asyncio.Protocol]:
                 self._writes = None
 
         def connection_lost(self, exc: Exception | None) -> None:
-            for timer in (self._heads, self._writes):
+            for timer in (self._heads, self._writes, self._holds):
                 if timer is not None:
                     timer.cancel()
             super().connection_lost(exc)
@@ -201,7 +245,8 @@ def _protocol(limits: Limits) -> type[asyncio.Protocol]:
 
         @property
         def is_idle(self) -> bool:
-            return self.cycle is None or self.cycle.response_complete
+            is_holding = self._short is not None and self._short.is_holding
+            return not is_holding and (self.cycle is None or self.cycle.response_complete)
 
         def abort(self) -> None:
             self.transport.abort()

@@ -349,6 +349,39 @@ def test_a_host_that_splits_the_pod_comes_last():
     assert cluster.choose(pod, lambda name: name == "a") == "a"
 
 
+class Thorough(Fleet):
+    """Looks at some hosts more, though none of them can be better."""
+
+    def _score_max(self, _evaluation):
+        return None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_who_stops_at_the_best_host_finds_the_one_that_looking_on_would_find(seed):
+    rng = Random(seed)
+    kubelets = {name: a_kubelet(rng, name) for name in ("w0", "w1", "w2", "w3", "w4")}
+    quick, thorough = Fleet(is_exact=rng.random() < 0.8), Thorough()
+    thorough._is_exact = quick._is_exact
+    for one in kubelets.values():
+        one.publish()
+        for cluster in (quick, thorough):
+            cluster.host_changed(one.facts())
+            cluster.topology_changed(one.published[-1])
+    for number in range(30):
+        sizes = [(rng.randrange(1, 5), rng.randrange(1, 4), 0) for _ in range(rng.choice((1, 2)))]
+        pod = a_pod(f"p{number}", *sizes)
+        name = quick.choose(pod, anywhere)
+        assert name == thorough.choose(pod, anywhere)
+        if name is not None:
+            one = kubelets[name]
+            one.inbox.append(("came", pod))
+            one.work(10)
+            one.publish()
+            for cluster in (quick, thorough):
+                cluster.pod_placed(name, pod)
+                cluster.topology_changed(one.published[-1])
+
+
 def test_packing_keeps_whole_nodes_whole():
     used, empty = kubelet("used"), kubelet("empty")
     used.inbox.append(("came", a_pod("x", (2, 1, 0))))

@@ -23,7 +23,7 @@ from typing import Final, Generic, TypeVar
 
 import numpy as np
 
-from numalign.core.cluster.nrt_match.columns import Columns
+from numalign.core.cluster.nrt_match.columns import Columns, Ints
 from numalign.core.cluster.nrt_match.evaluate import Evaluation, Evaluator
 from numalign.core.cluster.nrt_match.match import Strategy, Weights
 from numalign.core.cluster.nrt_match.need import NANOS, PodNeed, need_of
@@ -333,7 +333,7 @@ class Fleet:
         """The best host that would take the pod, among those allowed."""
         need = need_of(pod)
         evaluation = self._evaluator.evaluated(need)
-        fitting = evaluation.fitting
+        fitting, score_max = evaluation.fitting, self._score_max(evaluation)
         best: tuple[int, str] | None = None
         count = 0
         for slot in self._in_order(evaluation):
@@ -350,7 +350,7 @@ class Fleet:
             if best is None or score > best[0]:
                 best = (score, record.name)
             count += 1
-            if count >= self._enough:
+            if count >= self._enough or score == score_max:
                 break
         return None if best is None else best[1]
 
@@ -405,9 +405,17 @@ class Fleet:
             keys[list(self._behind)] -= 200  # last among those that fit
             np.maximum(keys, 0, out=keys)
         keys[evaluation.whys < 0] = -1
-        count = int(np.count_nonzero(evaluation.whys >= 0))
+        # The first one suffices nearly always; it is also the first one of the order below.
+        best = int(keys.argmax()) if len(keys) else -1
+        if best >= 0 and keys[best] >= 0:
+            yield best
+            yield from (slot for slot in self._all_in_order(keys) if slot != best)
+
+    def _all_in_order(self, keys: Ints) -> Iterator[int]:
+        """The slots by key, the order among equals being their own; none with a key below 0."""
+        count = int(np.count_nonzero(keys >= 0))
         if count > 2 * _FIRST_TRIED:
-            # The best few suffice nearly always; the order among equals is that of the slots.
+            # The best few suffice nearly always.
             border = np.partition(keys, -_FIRST_TRIED)[-_FIRST_TRIED]
             first = np.flatnonzero(keys > border)
             yield from first[np.argsort(-keys[first], kind="stable")].tolist()
@@ -415,6 +423,13 @@ class Fleet:
             yield from rest[np.argsort(-keys[rest], kind="stable")].tolist()
         else:
             yield from np.argsort(-keys, kind="stable")[:count].tolist()
+
+    def _score_max(self, evaluation: Evaluation) -> int | None:
+        """What no host can be better than; None where that is not told in advance."""
+        if self._packing is not None or not len(evaluation.scores):
+            return None
+        by_rules = int(evaluation.scores.max())
+        return _aligned(by_rules) if self._is_exact else by_rules
 
     def _score(self, slot: int, evaluation: Evaluation, pod: Pod, need: PodNeed) -> int:
         record = self._columns.record(slot)
@@ -430,7 +445,7 @@ class Fleet:
         if self._packing is not None:
             score = judged.packed
         # A host that would take the pod apart comes after every host that would not.
-        return 50 + score // 2 if judged.is_aligned else score // 4
+        return _aligned(score) if judged.is_aligned else score // 4
 
     def _foreseen(self, host: str, pod: Pod, score: int) -> int:
         """The score, or half of it if the host might refuse the pod when another one ended now.
@@ -513,6 +528,10 @@ class Fleet:
             return not isinstance(verdict, Admitted)
 
         return self._hopeless.get(frame, pod_class, ask)
+
+
+def _aligned(score: int) -> int:
+    return 50 + score // 2
 
 
 def _exact_record(record: HostRecord, book: Ledger) -> HostRecord:
