@@ -3,6 +3,7 @@
 NRI = "src/numalign/apps/nri"
 STEP = "tests/apps/nri/test_step.py"
 SYNCHRONIZING = "tests/apps/nri/test_synchronizing.py"
+COPIES = "tests/adapters/nri/test_two_copies.py"
 WIRE = "tests/wire/nri/test_mux_and_ttrpc.py"
 
 MUTATIONS = [
@@ -97,6 +98,27 @@ MUTATIONS = [
         f"{NRI}/saved.py",
         "if computed != found.checksum:",
         "if False:",
+        SYNCHRONIZING,
+    ),
+    (
+        "a save spoils the copy before it",
+        "src/numalign/adapters/nri/two_copies.py",
+        "number % 2 * room",
+        "0",
+        COPIES,
+    ),
+    (
+        "a save is answered before it is on the disk",
+        "src/numalign/adapters/nri/two_copies.py",
+        "os.fdatasync(descriptor)",
+        "os.stat(descriptor)",
+        COPIES,
+    ),
+    (
+        "the older copy is believed",
+        f"{NRI}/saved.py",
+        "max(found, key",
+        "min(found, key",
         SYNCHRONIZING,
     ),
     (

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from tests.real.built_runtimes import build_containerd
 from tests.real.images import busybox_image
 from tests.real.kept import MissingError, cache, fetch_output, kept
 from tests.sockets import make_short_directory
@@ -32,6 +33,7 @@ READY_SECONDS_MAX: Final = 20.0
 _KEYRING: Final = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # runc of newer suites needs a newer C library than this suite's hosts have; this one does it all.
 _STABLE: Final = "bookworm"
+_BUSYBOX: Final = f"busybox-static/{_STABLE}"
 _CRUN_SUITE: Final = "trixie"  # the one before does not know what today's containerd says
 _CRUN_NEEDS: Final = ("libc6", "libcap2", "libseccomp2", "libsystemd0", "libyajl2")
 _WITH_OWN_LIBRARIES: Final = """#!/bin/sh
@@ -59,8 +61,12 @@ def needed(fetch: Callable[[], Path]) -> Path:
 
 
 def fetched(suite: str) -> Path:
-    """A directory with the programs in ``bin`` and the images ``busybox.tar`` and ``pause.tar``."""
-    return kept(cache() / f"containerd-{suite}", partial(_fetch, suite))
+    """A directory with the programs in ``bin`` and the images ``busybox.tar`` and ``pause.tar``.
+
+    A suite of Debian, or a version of containerd, which is built.
+    """
+    make = _build if suite[0].isdigit() else _fetch
+    return kept(cache() / f"containerd-{suite}", partial(make, suite))
 
 
 def network_plugins() -> Path:
@@ -93,11 +99,20 @@ def _fetch_crun(scratch: Path, ready: Path) -> None:
 
 
 def _fetch(suite: str, scratch: Path, ready: Path) -> None:
-    wanted = (f"containerd/{suite}", f"runc/{_STABLE}", f"busybox-static/{_STABLE}")
-    unpacked = _unpacked(scratch, suite, *wanted)
+    wanted = (f"containerd/{suite}", f"runc/{_STABLE}")
+    unpacked = _unpacked(scratch, suite, *wanted, _BUSYBOX)
     (ready / "bin").mkdir(parents=True)
     for name in PROGRAMS:
         shutil.copy2(_program(unpacked, name), ready / "bin" / name)
+    _make_images(unpacked, ready)
+
+
+def _build(version: str, scratch: Path, ready: Path) -> None:
+    build_containerd(version, scratch, ready / "bin")
+    _make_images(_unpacked(scratch, _STABLE, _BUSYBOX), ready)
+
+
+def _make_images(unpacked: Path, ready: Path) -> None:
     busybox = _program(unpacked, "busybox")
     shutil.copy2(busybox, ready / "bin" / "busybox")
     busybox_image(busybox, ready / "busybox.tar", BUSYBOX, ["/bin/sh"])

@@ -16,6 +16,8 @@ from typing import Any, Final
 from tests.twin import kubelet
 from tests.twin.kubelet import MANIFESTS, NotSettledError, cgroups, until
 
+from numalign.adapters.nri.two_copies import TwoCopies
+
 STATE: Final = Path("/run/nri-state")
 HOST_FILE: Final = Path("/run/nri.yaml")
 LOG: Final = Path("/run/nri.log")
@@ -136,8 +138,10 @@ def delete(name: str, uid: str) -> None:
 
 def _holds(uid: str) -> bool:
     """Whether the plugin keeps anything for a pod."""
-    file = STATE / "nri_state"
-    return file.exists() and uid in json.loads(file.read_text())["body"].get("pods", {})
+    copies = TwoCopies(STATE / "nri_state").read()
+    found = [json.loads(data) for data in copies if data]
+    newest = max(found, key=lambda one: one["number"], default={"body": {}})
+    return uid in newest["body"].get("pods", {})
 
 
 def pages_of(uid: str) -> dict[str, list[int]]:

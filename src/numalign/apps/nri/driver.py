@@ -16,10 +16,11 @@ from numalign.adapters.grpc import podresources_client
 from numalign.adapters.local.state_files import StateDirectory
 from numalign.adapters.nri.connection import UNKNOWN_METHOD, NriConnection, Reply
 from numalign.adapters.nri.cpusets import Cpusets
-from numalign.apps.nri import events, saved
+from numalign.apps.nri import events
 from numalign.apps.nri.journal import Journal
 from numalign.apps.nri.metrics import NriMetrics
 from numalign.apps.nri.model import NriState
+from numalign.apps.nri.saved import Saver
 from numalign.apps.nri.step import step
 from numalign.core.errors import NumalignError, PeerError
 from numalign.core.values.sets import format_list, parse_list
@@ -45,6 +46,7 @@ class Driver:
     def __init__(
         self,
         state: NriState,
+        saver: Saver,
         files: StateDirectory,
         metrics: NriMetrics,
         *,
@@ -53,7 +55,8 @@ class Driver:
         cpusets: Cpusets,
     ) -> None:
         self.state = state
-        self._files = files
+        self._saver = saver
+        self._files = files  # what others read
         self._metrics = metrics
         self._journal = Journal(metrics)
         self._kubelet = kubelet  # its PodResources socket
@@ -119,7 +122,8 @@ class Driver:
             match effect:
                 case events.Save(state):
                     try:
-                        self._files.write(saved.FILE_NAME, saved.dump(state))
+                        with self._metrics.save_seconds.time():
+                            self._saver.save(state)
                     except PeerError as error:
                         log.warning("state_not_saved", error=str(error))
                         return events.AnswerRefused("StateNotSaved", f"numalign: {error}")

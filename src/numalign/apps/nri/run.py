@@ -18,6 +18,7 @@ from numalign.adapters.local.private import make_private
 from numalign.adapters.local.state_files import StateDirectory
 from numalign.adapters.nri import connection as nri
 from numalign.adapters.nri.cpusets import Cpusets
+from numalign.adapters.nri.two_copies import TwoCopies
 from numalign.adapters.sources import discovery
 from numalign.apps.nri import saved
 from numalign.apps.nri.driver import Driver
@@ -85,8 +86,11 @@ class Plugin:
         files = StateDirectory(places.state)
         files.prepare()
         kubelet = places.kubelet / "pod-resources/kubelet.sock"
+        file = TwoCopies(places.state / saved.FILE_NAME)
+        state, number = taken_up(policy, file)
         self._driver = Driver(
-            taken_up(policy, files),
+            state,
+            saved.Saver(file, number),
             files,
             self.metrics,
             kubelet=kubelet,
@@ -215,18 +219,27 @@ class Plugin:
         self._driver.handle(HostFileChanged(policy))
 
 
-def taken_up(policy: HostPolicy, files: StateDirectory) -> NriState:
-    """The state that the file tells; a damaged one is put aside, and what runs is taken over."""
-    data = files.read(saved.FILE_NAME)
-    path = files.root / saved.FILE_NAME
-    if data is not None:
+def taken_up(policy: HostPolicy, file: TwoCopies) -> tuple[NriState, int]:
+    """The state that the file tells, and its number; a damaged file is put aside.
+
+    What runs is taken over then.
+    """
+    copies = file.read()
+    if copies:
         try:
-            host, stopped = saved.load(data, policy.host, path=str(path))
-            return NriState(policy, host, stopped=stopped)
+            found = saved.load(copies, policy.host, path=str(file.path))
         except CorruptCheckpointError as error:
-            log.warning("state_damaged", error=str(error), kept_as=str(files.root / DAMAGED))
+            aside = file.path.with_name(DAMAGED)
+            log.warning("state_damaged", error=str(error), kept_as=str(aside))
             try:
-                path.rename(files.root / DAMAGED)
+                file.path.rename(aside)
             except OSError as fault:
-                raise ConfigError(f"{path}: cannot be put aside: {reason_of(fault)}.") from fault
-    return NriState(policy, saved.empty(policy.host))
+                raise ConfigError(
+                    f"{file.path}: cannot be put aside: {reason_of(fault)}."
+                ) from fault
+        else:
+            if found.fault:
+                # So is one that a crash has left; the last answer was not given then.
+                log.warning("state_copy_damaged", error=found.fault, then="took the other copy")
+            return NriState(policy, found.host, stopped=found.stopped), found.number
+    return NriState(policy, saved.empty(policy.host)), 0
