@@ -223,6 +223,12 @@ _VERSION_2: Final = """
       BinaryName = '{runtime}'
       Root = '{d}/runc'
 """
+# From NRI 0.10 on. Tests of the plugin turn it on where there is one.
+VALIDATOR: Final = """
+[plugins.'io.containerd.nri.v1.nri'.default_validator]
+  enable = true
+  tolerate_missing_plugins_annotation = 'numalign.io/run-without-nri'
+"""
 _OFF: Final = ("btrfs", "devmapper", "blockfile", "erofs", "zfs")
 
 
@@ -237,7 +243,8 @@ def config_text(directory: Path, runtime: Path, *, major: int) -> str:
 class Containerd:
     """A running containerd; ``socket`` serves CRI, ``nri`` NRI plugins."""
 
-    def __init__(self, files: Path) -> None:
+    def __init__(self, files: Path, more: str = "") -> None:
+        """``more``: further configuration."""
         self.files = files
         self.directory = make_short_directory("nc-")
         self.socket = self.directory / "containerd.sock"
@@ -250,7 +257,7 @@ class Containerd:
         self.version = re.findall(r"\d+\.\d+\.\d+", done.stdout)[0]
         major = int(self.version.split(".")[0])
         text = config_text(self.directory, files / "bin" / "runc", major=major)
-        (self.directory / "config.toml").write_text(text)
+        (self.directory / "config.toml").write_text(text + more)
         for name in ("cdi", "cni-bin", "cni-conf"):
             (self.directory / name).mkdir()
 
@@ -327,9 +334,9 @@ class Containerd:
 
 
 @contextmanager
-def containerd(suite: str, *, network: bool = False) -> Iterator[Containerd]:
+def containerd(suite: str, *, network: bool = False, more: str = "") -> Iterator[Containerd]:
     """A containerd for a test, with a network for pods if wanted; skips where there can be none."""
-    running = Containerd(needed(partial(fetched, suite)))
+    running = Containerd(needed(partial(fetched, suite)), more)
     try:
         if network:
             running.give_network(needed(network_plugins))

@@ -1,8 +1,8 @@
 """What must survive the plugin: who holds which CPUs and which memory, in one file.
 
-The file has two copies, each numbered and with a checksum: a crash leaves either all of the old state
-or all of the new, and a flipped bit is told and not believed. The accounts of memory follow from
-the blocks.
+The file has two copies, each numbered and with a checksum: a crash leaves either all of the old
+state or all of the new, and a flipped bit is told and not believed. The accounts of memory follow
+from the blocks.
 """
 
 from __future__ import annotations
