@@ -122,6 +122,13 @@ MUTATIONS = [
         SYNCHRONIZING,
     ),
     (
+        "containers are placed beside a kubelet that places itself",
+        f"{NRI}/steps/creating.py",
+        "if managed is not None:",
+        "if False:",
+        STEP,
+    ),
+    (
         "a new host file takes CPUs from running containers",
         f"{NRI}/steps/holdings.py",
         "        if blocking:\n",

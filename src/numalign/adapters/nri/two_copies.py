@@ -9,6 +9,7 @@ whether it is whole. Each copy ends with a line break, so that people and tools 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +27,7 @@ class TwoCopies:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.number = 0  # of the last text that is good; the next one takes the other place
         self._descriptor = -1
 
     def read(self) -> tuple[bytes, ...]:
@@ -39,8 +41,10 @@ class TwoCopies:
         half = len(data) // 2
         return data[:half].strip(), data[half:].strip()
 
-    def write(self, number: int, text: bytes) -> None:
-        """Writes the text with this number, in the place of the one but last."""
+    def write(self, text_of: Callable[[int], bytes]) -> None:
+        """Writes the text with the next number, in the place of the one but last."""
+        number = self.number + 1
+        text = text_of(number)
         size = len(text) + len(_END)
         if size > COPY_BYTES_MAX:
             raise PeerError(
@@ -51,13 +55,14 @@ class TwoCopies:
             descriptor, room = self._opened()
             if size > room:
                 self._replace(number, text)
-                return
-            _write(descriptor, _filled(text, room), number % 2 * room)
-            os.fdatasync(descriptor)
+            else:
+                _write(descriptor, _filled(text, room), number % 2 * room)
+                os.fdatasync(descriptor)
         except OSError as error:
             # What a disk has refused once it may forget without a word: it is opened anew.
             self.close()
             raise _refused(self.path, error, "write it") from error
+        self.number = number
 
     def close(self) -> None:
         """Gives the descriptor back."""
@@ -68,7 +73,7 @@ class TwoCopies:
     def _opened(self) -> tuple[int, int]:
         """The file that has our name now, and the room of a copy; none where it is not ours."""
         try:
-            named = os.stat(self.path, follow_symlinks=False)
+            named = self.path.stat(follow_symlinks=False)
         except FileNotFoundError:
             self.close()
             return -1, 0

@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -16,11 +17,11 @@ from numalign.adapters.grpc import podresources_client
 from numalign.adapters.local.state_files import StateDirectory
 from numalign.adapters.nri.connection import UNKNOWN_METHOD, NriConnection, Reply
 from numalign.adapters.nri.cpusets import Cpusets
-from numalign.apps.nri import events
+from numalign.adapters.nri.two_copies import TwoCopies
+from numalign.apps.nri import events, saved
 from numalign.apps.nri.journal import Journal
 from numalign.apps.nri.metrics import NriMetrics
 from numalign.apps.nri.model import NriState
-from numalign.apps.nri.saved import Saver
 from numalign.apps.nri.step import step
 from numalign.core.errors import NumalignError, PeerError
 from numalign.core.values.sets import format_list, parse_list
@@ -46,7 +47,7 @@ class Driver:
     def __init__(
         self,
         state: NriState,
-        saver: Saver,
+        file: TwoCopies,
         files: StateDirectory,
         metrics: NriMetrics,
         *,
@@ -55,7 +56,7 @@ class Driver:
         cpusets: Cpusets,
     ) -> None:
         self.state = state
-        self._saver = saver
+        self._file = file  # what is held
         self._files = files  # what others read
         self._metrics = metrics
         self._journal = Journal(metrics)
@@ -123,7 +124,7 @@ class Driver:
                 case events.Save(state):
                     try:
                         with self._metrics.save_seconds.time():
-                            self._saver.save(state)
+                            self._file.write(partial(saved.dump, state))
                     except PeerError as error:
                         log.warning("state_not_saved", error=str(error))
                         return events.AnswerRefused("StateNotSaved", f"numalign: {error}")

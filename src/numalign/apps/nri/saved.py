@@ -14,7 +14,6 @@ from typing import Final
 
 import msgspec
 
-from numalign.adapters.nri.two_copies import TwoCopies
 from numalign.apps.nri.model import Holding, NriState
 from numalign.core.errors import CorruptCheckpointError, StartError
 from numalign.core.kubelet import host as hosts
@@ -46,20 +45,6 @@ class _Copy(msgspec.Struct):
     number: int
     checksum: str
     body: msgspec.Raw
-
-
-class Saver:
-    """Saves one state after the other."""
-
-    def __init__(self, file: TwoCopies, number: int = 0) -> None:
-        self._file = file
-        self._number = number  # of the last copy that is good
-
-    def save(self, state: NriState) -> None:
-        """Returns when it is on the disk; PeerError if it cannot be brought there."""
-        number = self._number + 1
-        self._file.write(number, dump(state, number))
-        self._number = number
 
 
 def dump(state: NriState, number: int) -> bytes:
