@@ -31,7 +31,7 @@ from numalign.wire.nri import messages
 from numalign.wire.nri.ttrpc import Code
 from numalign.wire.nri.values import Container, Event, Sandbox
 
-DEVICE_SECONDS_MAX: Final = 0.5  # of the two seconds that the runtime gives us for an answer
+DEVICE_SECONDS_MAX: Final = 0.5  # and a quarter of what the runtime gives us for an answer
 DEVICE_RETRY_SECONDS: Final = 0.02  # the kubelet lets ten calls pass at once
 CHECK_SECONDS: Final = 2.0  # after an answer that moved others: they need a moment for it
 PUBLISH_SECONDS: Final = 0.5  # how often what others read is written at most
@@ -70,6 +70,7 @@ class Driver:
         self._published: NriState | None = None
         self._publishing: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._request_seconds = messages.REQUEST_SECONDS_DEFAULT  # what the runtime gives us
         self.is_ended = False  # the runtime has asked us to go
         self._methods: dict[str, Callable[[bytes], Awaitable[Reply]]] = {
             "Configure": self._configure,
@@ -176,6 +177,7 @@ class Driver:
                 self._on_config(found.config)
             except NumalignError as error:
                 return Reply(code=Code.UNKNOWN, message=f"numalign: {error}")
+        self._request_seconds = found.request_seconds
         self.handle(events.Connected(found.nri_version))
         return Reply(messages.configured())
 
@@ -288,7 +290,7 @@ class Driver:
         """Who has which device, by the kubelet; None if it does not say so in time."""
         if self._kubelet is None or not self._kubelet.exists():
             return None
-        deadline = time.monotonic() + DEVICE_SECONDS_MAX
+        deadline = time.monotonic() + min(DEVICE_SECONDS_MAX, self._request_seconds / 4)
         while True:
             left = deadline - time.monotonic()
             try:
