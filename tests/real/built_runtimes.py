@@ -36,12 +36,17 @@ def build_containerd(version: str, scratch: Path, ready: Path) -> None:
             link=f"-X {_CONTAINERD}/version.Version={version}",
             tags=_TAGS,
         )
+    build_runc(scratch, ready / "runc")
+    say(f"built containerd {version} in {time.monotonic() - started:.0f} s")
+
+
+def build_runc(scratch: Path, ready: Path) -> None:
+    """A runc with memory policies."""
     build_published(
         scratch,
-        ready / "runc",
+        ready,
         module=_RUNC,
         version=RUNC,
         package=_RUNC,
         env={"CGO_ENABLED": "1"},  # its first steps in a namespace are written in C
     )
-    say(f"built containerd {version} in {time.monotonic() - started:.0f} s")

@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -109,7 +110,17 @@ def _fetch(suite: str, scratch: Path, ready: Path) -> None:
 
 def _build(version: str, scratch: Path, ready: Path) -> None:
     build_containerd(version, scratch, ready / "bin")
+    make_images(scratch, ready)
+
+
+def make_images(scratch: Path, ready: Path) -> None:
+    """The images ``busybox.tar`` and ``pause.tar``, and the program itself."""
     _make_images(_unpacked(scratch, _STABLE, _BUSYBOX), ready)
+
+
+def unpacked(scratch: Path, *names: str) -> Path:
+    """A directory with the files of packages of the suite that hosts here have."""
+    return _unpacked(scratch, _STABLE, *(f"{name}/{_STABLE}" for name in names))
 
 
 def _make_images(unpacked: Path, ready: Path) -> None:
@@ -129,7 +140,7 @@ def _unpacked(scratch: Path, suite: str, *wanted: str) -> Path:
     if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
         raise MissingError("containerd is fetched with apt-get and dpkg: not found here")
     unpacked = scratch / "unpacked"
-    unpacked.mkdir()
+    unpacked.mkdir(exist_ok=True)
     for package in _downloaded(scratch, suite, *wanted):
         fetch_output("containerd", ["dpkg", "-x", str(package), str(unpacked)])
     return unpacked
@@ -137,10 +148,10 @@ def _unpacked(scratch: Path, suite: str, *wanted: str) -> Path:
 
 def _downloaded(scratch: Path, suite: str, *wanted: str) -> list[Path]:
     """Packages by apt with lists and configuration of its own; the host's stay as they are."""
-    apt, packages = scratch / "apt", scratch / "packages"
+    apt = scratch / "apt"
+    packages = Path(tempfile.mkdtemp(dir=scratch))
     for path in ("lists/partial", "cache/archives/partial", "parts"):
-        (apt / path).mkdir(parents=True)
-    packages.mkdir()
+        (apt / path).mkdir(parents=True, exist_ok=True)
     (apt / "parts" / "debian.sources").write_text(
         f"Types: deb\nURIs: {_mirror()}\nSuites: {' '.join({_STABLE: 0, suite: 0})}\n"
         f"Components: main\nSigned-By: {_KEYRING}\n"
@@ -312,7 +323,7 @@ class Containerd:
         for pid in self._shims():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        self._unmount()
+        unmount_below(self.directory)
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _shims(self) -> list[int]:
@@ -325,12 +336,12 @@ class Containerd:
                     found.append(int(process.name))
         return found
 
-    def _unmount(self) -> None:
-        mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
-        for mount in sorted(
-            (m for m in mounts if m.startswith(f"{self.directory}/")), reverse=True
-        ):
-            subprocess.run(["umount", "-l", mount], check=False, capture_output=True)
+
+def unmount_below(directory: Path) -> None:
+    """Takes away what a runtime left mounted."""
+    mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+    for mount in sorted((m for m in mounts if m.startswith(f"{directory}/")), reverse=True):
+        subprocess.run(["umount", "-l", mount], check=False, capture_output=True)
 
 
 @contextmanager
