@@ -129,6 +129,20 @@ MUTATIONS = [
         STEP,
     ),
     (
+        "CPUs that cannot be read end the plugin",
+        f"{NRI}/steps/synchronizing.py",
+        "    except ValueError:\n        return 0",
+        "    except KeyError:\n        return 0",
+        "tests/apps/nri/test_garbage.py",
+    ),
+    (
+        "what could not be saved has happened",
+        f"{NRI}/driver.py",
+        "                        return events.AnswerRefused(NOT_SAVED, text)",
+        "                        self.state = after",
+        "tests/adapters/nri/test_connection.py",
+    ),
+    (
         "a new host file takes CPUs from running containers",
         f"{NRI}/steps/holdings.py",
         "        if blocking:\n",

@@ -36,6 +36,7 @@ DEVICE_RETRY_SECONDS: Final = 0.02  # the kubelet lets ten calls pass at once
 CHECK_SECONDS: Final = 2.0  # after an answer that moved others: they need a moment for it
 PUBLISH_SECONDS: Final = 0.5  # how often what others read is written at most
 PODS_MAX: Final = 100_000  # in one synchronization
+NOT_SAVED: Final = "StateNotSaved"
 SHUTDOWN: Final = "Shutdown"
 
 log = structlog.get_logger("numalign.nri")
@@ -128,7 +129,9 @@ class Driver:
                             self._file.write(partial(saved.dump, state))
                     except PeerError as error:
                         log.warning("state_not_saved", error=str(error))
-                        return events.AnswerRefused("StateNotSaved", f"numalign: {error}")
+                        return events.AnswerRefused(
+                            "StateNotSaved", f"numalign: StateNotSaved: {error}"
+                        )
                 case (
                     events.AskDevices()
                     | events.AnswerPlaced()
