@@ -129,9 +129,8 @@ class Driver:
                             self._file.write(partial(saved.dump, state))
                     except PeerError as error:
                         log.warning("state_not_saved", error=str(error))
-                        return events.AnswerRefused(
-                            "StateNotSaved", f"numalign: StateNotSaved: {error}"
-                        )
+                        text = f"numalign: {NOT_SAVED}: {error}"
+                        return events.AnswerRefused(NOT_SAVED, text)
                 case (
                     events.AskDevices()
                     | events.AnswerPlaced()
