@@ -16,11 +16,13 @@ from typing import Final
 
 from tests.adapters.nri.runtime import Runtime
 
+from numalign.adapters.nri.two_copies import COPY_BYTES_MIN
 from numalign.wire.nri._generated import nri_v1alpha1_pb2 as pb
 
 MACHINE: Final = "2s:4n:16c:2t"  # 8 NUMA nodes, 256 CPUs
 CONTAINERS: Final = 200
 SYNCHRONIZED: Final = 500
+ROUNDS: Final = 3  # the last one counts: the first one reads programs from the disk
 TARGET_CREATE_MS: Final = 10.0
 TARGET_SYNCHRONIZE_MS: Final = 1000.0
 TARGET_MEMORY_MB: Final = 80.0
@@ -100,6 +102,25 @@ def _created(place: Path | None) -> tuple[list[float], float, float]:
         return times, cpu, _memory_mb(pid)
 
 
+def _flushed(place: Path | None) -> list[float]:
+    """The time of each of many flushes of this disk alone: what no answer can be faster than."""
+    with tempfile.NamedTemporaryFile(dir=place) as file:
+        file.write(bytes(2 * COPY_BYTES_MIN))
+        os.fsync(file.fileno())
+        times = []
+        for number in range(CONTAINERS):
+            began = time.perf_counter()
+            os.pwrite(file.fileno(), b"x" * COPY_BYTES_MIN, number % 2 * COPY_BYTES_MIN)
+            os.fdatasync(file.fileno())
+            times.append((time.perf_counter() - began) * 1000)
+    return times
+
+
+def _shown(times: list[float]) -> str:
+    late = statistics.quantiles(times, n=100)[98]
+    return f"{statistics.median(times):.1f} ms, 99 % in {late:.1f} ms, all in {max(times):.1f} ms"
+
+
 def _synchronized() -> tuple[float, float]:
     """The time of a Synchronize in milliseconds, and memory after it."""
     with _plugin(None) as (runtime, pid):
@@ -119,17 +140,20 @@ def run() -> int:
     for words, place in (("state on disk", None), ("state in memory", Path("/dev/shm"))):
         if place is not None and not place.is_dir():
             continue
-        times, cpu, memory = _created(place)
-        late = statistics.quantiles(times, n=100)[98]
-        print(
-            f"  CreateContainer, {CONTAINERS} one by one, {words}: {statistics.median(times):.1f} "
-            f"ms, 99 % in {late:.1f} ms, {cpu:.1f} ms of a CPU each"
-        )
-        missed += late > TARGET_CREATE_MS
+        for _ in range(ROUNDS):
+            times, cpu, memory = _created(place)
+            print(
+                f"  CreateContainer, {CONTAINERS} one by one, {words}: {_shown(times)}, {cpu:.1f} "
+                "ms of a CPU each"
+            )
+        if place is None:
+            print(f"  a flush of this disk alone, {CONTAINERS} times: {_shown(_flushed(place))}")
+        missed += statistics.quantiles(times, n=100)[98] > TARGET_CREATE_MS
         most = max(most, memory)
-    synchronize, memory = _synchronized()
-    most = max(most, memory)
-    print(f"  Synchronize of {SYNCHRONIZED} that were never placed: {synchronize:.0f} ms")
+    for _ in range(ROUNDS):
+        synchronize, memory = _synchronized()
+        most = max(most, memory)
+        print(f"  Synchronize of {SYNCHRONIZED} that were never placed: {synchronize:.0f} ms")
     print(f"  memory: {most:.0f} MB")
     return missed + (synchronize > TARGET_SYNCHRONIZE_MS) + (most > TARGET_MEMORY_MB)
 

@@ -16,7 +16,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -67,16 +67,22 @@ def real_worker(
     name: str = kubelet.HOST_NAME,
     exporter_kubeconfig: Path | None = None,
     version: str = "1.36.4",
+    suite: str = "sid",
+    runtime: str = "",
+    exporter: Sequence[str] = (),
 ) -> Iterator[RealWorker]:
-    """A worker whose kubelet has registered; MissingError where something is missing."""
+    """A worker whose kubelet has registered; MissingError where something is missing.
+
+    ``suite``: of containerd, ``runtime``: further configuration of it, ``exporter``: options.
+    """
     chosen = Configuration("cluster", "four-nodes", "0", dict(settings))
     program = str(kubernetes.programs(version, ["kubelet"]) / "kubelet")
-    files = containerd.fetched("sid")
+    files = containerd.fetched(suite)
     with Guest(TOPOLOGIES["four-nodes"], has_network=True) as guest:
         worker = RealWorker(guest, name)
         port = urlsplit(plane.address).port
         worker.call("inside_relay", port)
-        start_containerd(guest, files)
+        start_containerd(guest, files, runtime)
         account = exporter_kubeconfig or plane.kubeconfig
         certificate = (plane.place / "certs" / "apiserver.crt").read_text()
         worker.call(
@@ -88,6 +94,7 @@ def real_worker(
             plane.kubeconfig.read_text(),
             account.read_text(),
             [str(plane.place / "certs" / "apiserver.crt"), certificate],
+            list(exporter),
             seconds=START_SECONDS_MAX,
         )
         guest.call("tests.twin.kubelet:wait_for_images", seconds=START_SECONDS_MAX)
@@ -138,6 +145,7 @@ def inside_start(
     kubeconfig: str,
     exporter_kubeconfig: str,
     certificate: list[str],
+    options: list[str],
 ) -> None:
     """Starts the kubelet as a host of the cluster, and the exporter beside it."""
     # Below /tmp, which is another directory in here.
@@ -163,7 +171,7 @@ def inside_start(
         )
 
     kubelet.until(is_up, "the kubelet serves PodResources", kubelet.START_SECONDS_MAX)
-    exporter = [sys.executable, "-m", "numalign", "export", "--host-name", name]
+    exporter = [sys.executable, "-m", "numalign", "export", "--host-name", name, *options]
     exporter += ["--kubeconfig", str(EXPORTER_KUBECONFIG), "--interval", "10"]
     kubelet._started("exporter", exporter, PYTHONFAULTHANDLER="1")
 
@@ -176,3 +184,8 @@ def inside_state_files() -> dict[str, str]:
 def inside_log(name: str) -> str:
     """The end of a log."""
     return kubelet._log(name)[-3000:]
+
+
+def inside_write(path: str, text: str) -> None:
+    """Writes a file."""
+    Path(path).write_text(text)

@@ -3,6 +3,7 @@
 NRI = "src/numalign/apps/nri"
 STEP = "tests/apps/nri/test_step.py"
 SYNCHRONIZING = "tests/apps/nri/test_synchronizing.py"
+COPIES = "tests/adapters/nri/test_two_copies.py"
 WIRE = "tests/wire/nri/test_mux_and_ttrpc.py"
 
 MUTATIONS = [
@@ -98,6 +99,48 @@ MUTATIONS = [
         "if computed != found.checksum:",
         "if False:",
         SYNCHRONIZING,
+    ),
+    (
+        "a save spoils the copy before it",
+        "src/numalign/adapters/nri/two_copies.py",
+        "number % 2 * room",
+        "0",
+        COPIES,
+    ),
+    (
+        "a save is answered before it is on the disk",
+        "src/numalign/adapters/nri/two_copies.py",
+        "os.fdatasync(descriptor)",
+        "os.stat(descriptor)",
+        COPIES,
+    ),
+    (
+        "the older copy is believed",
+        f"{NRI}/saved.py",
+        "max(found, key",
+        "min(found, key",
+        SYNCHRONIZING,
+    ),
+    (
+        "containers are placed beside a kubelet that places itself",
+        f"{NRI}/steps/creating.py",
+        "if managed is not None:",
+        "if False:",
+        STEP,
+    ),
+    (
+        "CPUs that cannot be read end the plugin",
+        f"{NRI}/steps/synchronizing.py",
+        "    except ValueError:\n        return 0",
+        "    except KeyError:\n        return 0",
+        "tests/apps/nri/test_garbage.py",
+    ),
+    (
+        "what could not be saved has happened",
+        f"{NRI}/driver.py",
+        "                        return events.AnswerRefused(NOT_SAVED, text)",
+        "                        self.state = after",
+        "tests/adapters/nri/test_connection.py",
     ),
     (
         "a new host file takes CPUs from running containers",

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from tests.real.built_runtimes import build_containerd
 from tests.real.images import busybox_image
 from tests.real.kept import MissingError, cache, kept
 from tests.real.packages import STABLE, program_of, unpacked_packages
@@ -30,6 +31,7 @@ BUSYBOX: Final = "localhost/busybox:1"
 PAUSE: Final = "localhost/pause:1"
 PROGRAMS: Final = ("containerd", "containerd-shim-runc-v2", "ctr", "runc")
 READY_SECONDS_MAX: Final = 20.0
+_BUSYBOX: Final = f"busybox-static/{STABLE}"
 _CRUN_SUITE: Final = "trixie"  # the one before does not know what today's containerd says
 _CRUN_NEEDS: Final = ("libc6", "libcap2", "libseccomp2", "libsystemd0", "libyajl2")
 _WITH_OWN_LIBRARIES: Final = """#!/bin/sh
@@ -57,8 +59,12 @@ def needed(fetch: Callable[[], Path]) -> Path:
 
 
 def fetched(suite: str) -> Path:
-    """A directory with the programs in ``bin`` and the images ``busybox.tar`` and ``pause.tar``."""
-    return kept(cache() / f"containerd-{suite}", partial(_fetch, suite))
+    """A directory with the programs in ``bin`` and the images ``busybox.tar`` and ``pause.tar``.
+
+    A suite of Debian, or a version of containerd, which is built.
+    """
+    make = _build if suite[0].isdigit() else _fetch
+    return kept(cache() / f"containerd-{suite}", partial(make, suite))
 
 
 def network_plugins() -> Path:
@@ -93,11 +99,25 @@ def _fetch_crun(scratch: Path, ready: Path) -> None:
 
 def _fetch(suite: str, scratch: Path, ready: Path) -> None:
     # runc of newer suites needs a newer C library than hosts of this suite have; this one does all.
-    wanted = (f"containerd/{suite}", f"runc/{STABLE}", f"busybox-static/{STABLE}")
+    wanted = (f"containerd/{suite}", f"runc/{STABLE}", _BUSYBOX)
     unpacked = unpacked_packages("containerd", scratch, suite, *wanted)
     (ready / "bin").mkdir(parents=True)
     for name in PROGRAMS:
         shutil.copy2(program_of(unpacked, name), ready / "bin" / name)
+    _make_images(unpacked, ready)
+
+
+def _build(version: str, scratch: Path, ready: Path) -> None:
+    build_containerd(version, scratch, ready / "bin")
+    make_images(scratch, ready)
+
+
+def make_images(scratch: Path, ready: Path) -> None:
+    """The images ``busybox.tar`` and ``pause.tar``, and the program itself."""
+    _make_images(unpacked_packages("busybox", scratch, STABLE, _BUSYBOX), ready)
+
+
+def _make_images(unpacked: Path, ready: Path) -> None:
     busybox = program_of(unpacked, "busybox")
     shutil.copy2(busybox, ready / "bin" / "busybox")
     busybox_image(busybox, ready / "busybox.tar", BUSYBOX, ["/bin/sh"])
@@ -158,6 +178,12 @@ _VERSION_2: Final = """
       BinaryName = '{runtime}'
       Root = '{d}/runc'
 """
+# From NRI 0.10 on. Tests of the plugin turn it on where there is one.
+VALIDATOR: Final = """
+[plugins.'io.containerd.nri.v1.nri'.default_validator]
+  enable = true
+  tolerate_missing_plugins_annotation = 'numalign.io/run-without-nri'
+"""
 _OFF: Final = ("btrfs", "devmapper", "blockfile", "erofs", "zfs")
 
 
@@ -172,7 +198,8 @@ def config_text(directory: Path, runtime: Path, *, major: int) -> str:
 class Containerd:
     """A running containerd; ``socket`` serves CRI, ``nri`` NRI plugins."""
 
-    def __init__(self, files: Path) -> None:
+    def __init__(self, files: Path, more: str = "") -> None:
+        """``more``: further configuration."""
         self.files = files
         self.directory = make_short_directory("nc-")
         self.socket = self.directory / "containerd.sock"
@@ -185,7 +212,7 @@ class Containerd:
         self.version = re.findall(r"\d+\.\d+\.\d+", done.stdout)[0]
         major = int(self.version.split(".")[0])
         text = config_text(self.directory, files / "bin" / "runc", major=major)
-        (self.directory / "config.toml").write_text(text)
+        (self.directory / "config.toml").write_text(text + more)
         for name in ("cdi", "cni-bin", "cni-conf"):
             (self.directory / name).mkdir()
 
@@ -240,7 +267,7 @@ class Containerd:
         for pid in self._shims():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        self._unmount()
+        unmount_below(self.directory)
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _shims(self) -> list[int]:
@@ -253,18 +280,18 @@ class Containerd:
                     found.append(int(process.name))
         return found
 
-    def _unmount(self) -> None:
-        mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
-        for mount in sorted(
-            (m for m in mounts if m.startswith(f"{self.directory}/")), reverse=True
-        ):
-            subprocess.run(["umount", "-l", mount], check=False, capture_output=True)
+
+def unmount_below(directory: Path) -> None:
+    """Takes away what a runtime left mounted."""
+    mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+    for mount in sorted((m for m in mounts if m.startswith(f"{directory}/")), reverse=True):
+        subprocess.run(["umount", "-l", mount], check=False, capture_output=True)
 
 
 @contextmanager
-def containerd(suite: str, *, network: bool = False) -> Iterator[Containerd]:
+def containerd(suite: str, *, network: bool = False, more: str = "") -> Iterator[Containerd]:
     """A containerd for a test, with a network for pods if wanted; skips where there can be none."""
-    running = Containerd(needed(partial(fetched, suite)))
+    running = Containerd(needed(partial(fetched, suite)), more)
     try:
         if network:
             running.give_network(needed(network_plugins))

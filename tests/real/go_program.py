@@ -7,8 +7,9 @@ program is used again until its sources or the Go version change.
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -40,6 +41,41 @@ def go_program(
         go_output(command, module, needed_for=name)
 
     return kept(cache() / "go-programs" / _fingerprint(module, version) / name, build)
+
+
+def build_published(
+    scratch: Path,
+    ready: Path,
+    *,
+    module: str,
+    version: str,
+    package: str,
+    staged: Iterable[str] = (),
+    link: str = "",
+    tags: str = "",
+    env: Mapping[str, str] | None = None,
+) -> None:
+    """Builds a program of a published module; ``staged``: modules of its own tree, as Go wants it.
+
+    Raises MissingError without Go and CommandError if the build fails.
+    """
+    name = package.rpartition("/")[2]
+    folder = scratch / f"module-{name}"
+    folder.mkdir()
+    lines = ["module programs", "go 1.25.0", f"require {module} v{version}"]
+    lines += [f"replace {one} => {one} v0.{version.partition('.')[2]}" for one in staged]
+    (folder / "go.mod").write_text("\n".join(lines) + "\n")
+    options = ["-mod=mod", "-trimpath", "-buildvcs=false", f"-ldflags=-s -w {link}".rstrip()]
+    options += [f"-tags={tags}"] if tags else []
+    command = ["build", *options, "-o", str(ready), package]
+    go_output(command, folder, needed_for=name, env={"GOFLAGS": "", **(env or {})})
+
+
+def source_of(module: str, version: str, scratch: Path) -> Path:
+    """Where Go keeps the files of a published module."""
+    command = ["mod", "download", "-json", f"{module}@v{version}"]
+    answer = go_output(command, scratch, needed_for=module, env={"GOFLAGS": ""})
+    return Path(json.loads(answer)["Dir"])
 
 
 def go_output(

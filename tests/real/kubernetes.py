@@ -16,9 +16,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tests.real.go_program import go_output
+from tests.real.go_program import build_published, go_output, source_of
 from tests.real.kept import CommandError, MissingError, cache, kept, say
 
+MODULE: Final = "k8s.io/kubernetes"
 ETCD_VERSION: Final = "3.6.8"
 ETCD: Final = "etcd"
 CONTROL_PLANE: Final = (
@@ -54,40 +55,28 @@ def _build(
 ) -> None:
     started = time.monotonic()
     report(f"building {name} {version} (minutes the first time)")
-    module, link = scratch / "module", "-s -w"
     if name == ETCD:
         package = "go.etcd.io/etcd/server/v3"
-        _make_module(module, package, ETCD_VERSION, ())
+        build_published(scratch, ready, module=package, version=ETCD_VERSION, package=package)
     else:
-        package = f"k8s.io/kubernetes/cmd/{name}"
-        _make_module(module, "k8s.io/kubernetes", version, _staged(_source(version, scratch)))
-        link += f" -X k8s.io/component-base/version.gitVersion=v{version}"
-    options = ["-mod=mod", "-trimpath", "-buildvcs=false", f"-ldflags={link}"]
-    _go(["build", *options, "-o", str(ready), package], module)
+        build_published(
+            scratch,
+            ready,
+            module=MODULE,
+            version=version,
+            package=f"{MODULE}/cmd/{name}",
+            staged=_staged(source_of(MODULE, version, scratch)),
+            link=f"-X k8s.io/component-base/version.gitVersion=v{version}",
+        )
     report(f"built {name} {version} in {time.monotonic() - started:.0f} s")
-
-
-def _source(version: str, scratch: Path) -> Path:
-    answer = _go(["mod", "download", "-json", f"k8s.io/kubernetes@v{version}"], scratch)
-    return Path(json.loads(answer)["Dir"])
 
 
 def _staged(source: Path) -> list[str]:
     """The modules of the Kubernetes tree itself, published under versions of their own."""
-    described = json.loads(_go(["mod", "edit", "-json", str(source / "go.mod")], source))
-    required = described["Require"]
+    command = ["mod", "edit", "-json", str(source / "go.mod")]
+    answer = go_output(command, source, needed_for="Kubernetes", env={"GOFLAGS": ""})
+    required = json.loads(answer)["Require"]
     return sorted(item["Path"] for item in required if item["Version"] == _OWN_VERSIONS)
-
-
-def _make_module(folder: Path, required: str, version: str, staged: Iterable[str]) -> None:
-    folder.mkdir()
-    lines = ["module programs", "go 1.25.0", f"require {required} v{version}"]
-    lines += [f"replace {name} => {name} v0.{version.partition('.')[2]}" for name in staged]
-    (folder / "go.mod").write_text("\n".join(lines) + "\n")
-
-
-def _go(arguments: list[str], folder: Path) -> str:
-    return go_output(arguments, folder, needed_for="Kubernetes", env={"GOFLAGS": ""})
 
 
 def main(arguments: list[str]) -> int:

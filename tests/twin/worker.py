@@ -19,9 +19,12 @@ INSIDE = "tests.twin.kubelet"
 CALL_SECONDS_MAX = 900.0
 
 
-def start_containerd(guest: Guest, files: Path) -> None:
-    """Starts containerd inside; ``wait_for_images`` says when it can be used."""
-    text = containerd.config_text(kubelet.RUNTIME, containerd.crun(), major=2)
+def start_containerd(guest: Guest, files: Path, more: str = "") -> None:
+    """Starts containerd inside; ``wait_for_images`` says when it can be used.
+
+    ``more``: further configuration.
+    """
+    text = containerd.config_text(kubelet.RUNTIME, containerd.crun(), major=2) + more
     guest.call(f"{INSIDE}:start_containerd", str(files), text, seconds=CALL_SECONDS_MAX)
 
 

@@ -79,6 +79,34 @@ def test_a_whole_conversation(plugin):
     until(lambda: "pod_released" in log.read_text(), "the CPUs to come back")
 
 
+def test_what_cannot_be_saved_is_refused_and_has_not_happened(plugin):
+    accepted, _, log = plugin
+    runtime = accepted()
+    runtime.register()
+    runtime.call("Configure", pb.ConfigureRequest())
+    runtime.call("Synchronize", pb.SynchronizeRequest())
+    state = log.parent / "s"
+
+    def created(number):
+        pod = pb.PodSandbox(id=f"s{number}", uid=f"u{number}", name="p", namespace="n")
+        pod.linux.cgroup_parent = "/kubepods/podu"
+        one = pb.Container(id=f"c{number}", pod_sandbox_id=pod.id, name="db")
+        one.linux.resources.cpu.shares.value = 2048
+        answer = runtime.call("CreateContainer", pb.CreateContainerRequest(pod=pod, container=one))
+        placed = pb.CreateContainerResponse.FromString(answer.payload)
+        return answer, placed.adjust.linux.resources.cpu.cpus
+
+    assert created(1)[1] == "1,9"
+    state.rename(state.with_name("gone"))
+    answer, _ = created(2)
+    assert answer.message.startswith(
+        f"numalign: StateNotSaved: {state}/nri_state: cannot write it: No such file"
+    )
+    assert "state_not_saved" in log.read_text()
+    state.with_name("gone").rename(state)
+    assert created(3)[1] == "2,10", "nobody holds what was refused"
+
+
 def test_garbage_and_broken_connections_are_survived(plugin):
     accepted, process, log = plugin
     rng = random.Random(17)

@@ -58,7 +58,9 @@ class Runtime:
 
     def __init__(self, state: NriState):
         self.state = state
-        self.disk = saved.dump(state)
+        self.disk = [b"", b""]  # the two copies
+        self.number = 0
+        self._save(state)
         self.pods: dict[str, Sandbox] = {}
         self.containers: dict[str, Container] = {}
         self.crash_after: int | None = None  # so many effects are carried out of the next event
@@ -69,15 +71,21 @@ class Runtime:
         limit = len(effects) if self.crash_after is None else self.crash_after
         for effect in effects[:limit]:
             if isinstance(effect, events.Save):
-                self.disk = saved.dump(effect.state)
+                self._save(effect.state)
             elif isinstance(effect, events.AnswerPlaced | events.AnswerUpdates):
                 answer = effect
                 for update in effect.updates:
                     self._move(update.container, update.cpus, update.mems)
             elif isinstance(effect, events.AnswerRefused):
                 answer = effect
+        if any(isinstance(effect, events.Save) for effect in effects[limit : limit + 1]):
+            self.disk[(self.number + 1) % 2] = b'{"version":2,"number":9999,"che'  # torn
         self.state = after
         return answer
+
+    def _save(self, state: NriState) -> None:
+        self.number += 1
+        self.disk[self.number % 2] = saved.dump(state, self.number)
 
     def _move(self, identity: str, cpus: str, mems: str) -> None:
         one = self.containers[identity]
@@ -120,8 +128,9 @@ class Runtime:
         if without_file:
             self.state = NriState(found, saved.empty(found.host))
         else:
-            host, stopped = saved.load(self.disk, found.host)
-            self.state = NriState(found, host, stopped=stopped)
+            read = saved.load(self.disk, found.host)
+            self.number = read.number
+            self.state = NriState(found, read.host, stopped=read.stopped)
         self.event(events.Synchronized(tuple(self.pods.values()), tuple(self.containers.values())))
 
     def cpus(self, identity: str) -> str:

@@ -11,6 +11,7 @@ from numalign.apps.nri import events
 from numalign.apps.nri.model import NriState
 from numalign.apps.nri.step import step
 from numalign.core.kubelet.host import start
+from numalign.core.kubelet.state import Block
 from numalign.core.views.podresources import (
     Allocatable,
     ContainerView,
@@ -305,6 +306,19 @@ def test_a_promise_about_devices_waits_for_the_kubelet_to_say_where_they_are(run
     hard, soft = sandbox("b", policy="restricted"), sandbox("c")
     assert runtime.event(unanswered(hard)).reason == "DevicesUnknown"
     assert runtime.event(unanswered(soft)).placing.cpus == "1,9"
+
+
+def test_nothing_is_placed_beside_a_kubelet_that_places_itself(runtime):
+    block = Block((0,), "memory", MIB)
+    for offered, named in (
+        (Allocatable((1, 2)), "cpuManagerPolicy: static"),
+        (Allocatable((), (block,)), "memoryManagerPolicy: Static"),
+    ):
+        answer = runtime.event(unanswered(sandbox("a"), View((), offered)))
+        assert answer.reason == "KubeletPlaces"
+        assert named in answer.message
+        assert "Set cpuManagerPolicy: none" in answer.message
+    assert runtime.event(unanswered(sandbox("a"), View())).placing.cpus == "1,9"
 
 
 # Updates.

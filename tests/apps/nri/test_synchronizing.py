@@ -159,14 +159,31 @@ def test_a_container_that_somebody_moved_is_put_back(runtime):
         lambda data: data[:-5],
         lambda data: b"",
         lambda data: data.replace(b'"1,9"', b'"1,8"'),
-        lambda data: data.replace(b'"version":1', b'"version":9'),
+        lambda data: data.replace(b'"version":2', b'"version":9'),
         lambda data: b"\xff" + data,
+        lambda data: data.replace(b'"number":2', b'"number":3'),
     ],
 )
 def test_a_damaged_file_is_told_and_not_believed(runtime, change):
     runtime.create(sandbox("a"), "db", 2000)
+    newer = saved.load(runtime.disk, runtime.state.policy.host)
+    assert (newer.number, newer.fault) == (2, "")
+    before, after = runtime.disk[1], change(runtime.disk[0])
+    older = saved.load((after, before), runtime.state.policy.host)
+    assert (older.number, bool(older.fault)) == (1, bool(after))
     with pytest.raises(CorruptCheckpointError, match="nri_state"):
-        saved.load(change(runtime.disk), runtime.state.policy.host)
+        saved.load((after, before[:-5]), runtime.state.policy.host)
+
+
+def test_a_torn_copy_costs_what_runs_nothing(runtime):
+    pod = sandbox("a")
+    runtime.start(pod)
+    runtime.create(pod, "db", 2000)
+    runtime.disk[runtime.number % 2] = b"torn"
+    runtime.restart()
+    assert runtime.cpus("a-db-0") == "1,9"
+    thief = runtime.create(sandbox("b"), "db", 2000)
+    assert thief.placing.cpus == "2,10"
 
 
 def test_a_file_that_does_not_fit_the_host_file_any_more_is_not_believed(runtime):

@@ -1,13 +1,29 @@
-"""A real containerd of each version that is asked for (SUITE=sid,trixie), and the plugin."""
+"""A real runtime of each kind that is asked for (SUITE=sid,2.4.2,cri-o), and the plugin."""
+
+import os
 
 import pytest
 from tests.e2e.nri.plugin import NriPlugin
+from tests.real import built_runtimes, crio
 from tests.real import containerd as real
 
+ASKED = os.environ.get("SUITE", "").split(",")
+# Debian's two containerds, newer ones with what those do not have, and CRI-O.
+SUITES = [one for one in ASKED if one] or [*real.SUITES, *built_runtimes.CONTAINERD, crio.NAME]
+VALIDATED = [one for one in SUITES if one in built_runtimes.CONTAINERD]
 
-@pytest.fixture(scope="module", params=real.SUITES)
+
+@pytest.fixture(scope="module", params=SUITES)
 def runtime(request):
-    with real.containerd(request.param) as found:
+    is_crio = request.param == crio.NAME
+    with crio.crio() if is_crio else real.containerd(request.param) as found:
+        yield found
+
+
+@pytest.fixture(scope="module", params=VALIDATED)
+def validated(request):
+    """A containerd that can demand plugins."""
+    with real.containerd(request.param, more=real.VALIDATOR) as found:
         yield found
 
 

@@ -172,6 +172,13 @@ class Pods:
         await self.client.stop_sandbox(sandbox)
         await self.client.remove_sandbox(sandbox)
 
+    def is_there(self, sandbox: str, container: str) -> bool:
+        try:
+            self.cpus(sandbox, container)
+        except OSError:
+            return False
+        return True
+
     def cpus(self, sandbox: str, container: str) -> str:
         return self.cgroup(sandbox, container, "cpuset", "cpuset.cpus")
 

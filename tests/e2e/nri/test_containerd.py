@@ -1,5 +1,6 @@
 """The plugin inside real containerds: cgroups are read, nothing is believed."""
 
+import asyncio
 import json
 import os
 import shlex
@@ -13,7 +14,9 @@ import yaml
 from tests.e2e.nri.plugin import MIB, NriPlugin, until, with_pods
 
 from numalign.adapters.grpc import podresources_client
+from numalign.adapters.grpc.podresources import PodResources
 from numalign.core.errors import PeerError
+from numalign.core.views.podresources import Allocatable, View
 
 pytestmark = pytest.mark.e2e
 
@@ -259,3 +262,23 @@ def test_it_does_not_start_beside_static_managers(runtime, plugin):
     done = subprocess.run(plugin.command(), capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert "found the state of policy static" in done.stderr
+
+
+def test_it_does_not_start_beside_a_kubelet_whose_flags_say_static(runtime, plugin):
+    plugin.kill()
+    server = PodResources(
+        plugin.kubelet / "pod-resources/kubelet.sock", lambda: View((), Allocatable((0, 1)))
+    )
+
+    async def work():
+        await server.start()
+        try:
+            return await asyncio.to_thread(
+                subprocess.run, plugin.command(), capture_output=True, text=True, timeout=60
+            )
+        finally:
+            await server.stop()
+
+    done = asyncio.run(work())
+    assert done.returncode == 2
+    assert "the kubelet runs with cpuManagerPolicy: static. Set" in done.stderr

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import signal
 import socket
 
 import pytest
@@ -125,3 +126,96 @@ def test_a_kubelet_that_does_not_answer_costs_half_a_second_and_no_container(run
 
         with silent:
             with_pods(runtime, work)
+
+
+def cpus_of(pods, found):
+    """The CPUs of containers that are there, by sandbox and container."""
+    return {key: parse_list(pods.cpus(*key)) for key in found if pods.is_there(*key)}
+
+
+def test_a_plugin_that_stands_still_is_left_and_puts_it_right_when_it_goes_on(runtime, plugin):
+    async def work(pods):
+        own = await pods.pod("own")
+        one = await pods.run(own, "db", 1000)
+        shared = await pods.pod("shared", qos="burstable")
+        before = plugin.count("synchronized")
+        plugin.process.send_signal(signal.SIGSTOP)
+        try:
+            # Two seconds for each answer, and then without us.
+            two = await pods.run(shared, "web", 100, limited=False)
+        finally:
+            plugin.process.send_signal(signal.SIGCONT)
+        plugin.until_synchronized(before)
+        until(lambda: pods.cpus(shared, two) == "0", "the one that came meanwhile to leave")
+        assert pods.cpus(own, one) == "1"
+        other = await pods.pod("other")
+        with pytest.raises(PeerError, match=r"free CPUs by NUMA node 0: 0"):
+            await pods.run(other, "thief", 1000)
+        assert "Traceback" not in plugin.said()
+
+    with_pods(runtime, work)
+
+
+def test_a_runtime_killed_in_the_middle_of_creations_gives_nothing_twice(runtime, plugin):
+    async def work(pods):
+        rng = random.Random(17)
+        for number in range(5):
+            own = await pods.pod(f"own{number}")
+            shared = await pods.pod(f"shared{number}", qos="burstable")
+            before = plugin.count("synchronized")
+            creating = [
+                asyncio.create_task(pods.run(own, "db", 1000)),
+                *(
+                    asyncio.create_task(pods.run(shared, f"c{one}", 100, limited=False))
+                    for one in range(4)
+                ),
+            ]
+            await asyncio.sleep(rng.random() * 0.4)
+            runtime.end(signal.SIGKILL)
+            created = await asyncio.gather(*creating, return_exceptions=True)
+            runtime.start()
+            plugin.until_synchronized(before)
+            # What was created is there, or not; who has the CPU for himself is alone on it.
+            found = [(own if at == 0 else shared, one) for at, one in enumerate(created)]
+            there = [key for key in found if isinstance(key[1], str)]
+
+            def is_right(there=there, own=own):
+                found = cpus_of(pods, there)
+                mine = [cpus for key, cpus in found.items() if key[0] == own]
+                others = [cpus for key, cpus in found.items() if key[0] != own]
+                return all(cpus == 0b10 for cpus in mine) and not (
+                    mine and any(cpus & 0b10 for cpus in others)
+                )
+
+            until(is_right, f"cgroups to agree: {plugin.said()[-2000:]}", 15)
+            # The kubelet goes on with the same pod: its container gets its CPU, now or at last.
+            db = await pods.run(own, "db", 1000)
+            assert pods.cpus(own, db) == "1"
+            await pods.end(own)
+            await pods.end(shared)
+            del pods.specs[own], pods.specs[shared]
+        assert "Traceback" not in plugin.said()
+
+    with_pods(runtime, work)
+
+
+def test_a_socket_that_vanishes_ends_nothing_and_comes_back_with_the_runtime(runtime, plugin):
+    async def work(pods):
+        own = await pods.pod("own")
+        one = await pods.run(own, "db", 1000)
+        runtime.nri.unlink()
+        # The connection that there is goes on; a plugin that is started now waits.
+        shared = await pods.pod("shared", qos="burstable")
+        two = await pods.run(shared, "web", 100, limited=False)
+        assert pods.cpus(shared, two) == "0"
+        plugin.kill()
+        plugin.start(wait=False)
+        until(lambda: "cannot connect to the runtime" in plugin.said(), "it to say so")
+        assert plugin.process.poll() is None
+        before = plugin.count("synchronized")
+        runtime.end()
+        runtime.start()
+        plugin.until_synchronized(before)
+        assert (pods.cpus(own, one), pods.cpus(shared, two)) == ("1", "0")
+
+    with_pods(runtime, work)

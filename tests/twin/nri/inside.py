@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import multiprocessing.forkserver
 import os
+import signal
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,9 +17,12 @@ from typing import Any, Final
 from tests.twin import kubelet
 from tests.twin.kubelet import MANIFESTS, NotSettledError, cgroups, until
 
+from numalign.adapters.nri.two_copies import TwoCopies
+
 STATE: Final = Path("/run/nri-state")
 HOST_FILE: Final = Path("/run/nri.yaml")
 LOG: Final = Path("/run/nri.log")
+MANAGERS: Final = ("cpu_manager_state", "memory_manager_state")
 SECONDS_MAX: Final = 400.0
 
 # Loaded once: an emulated CPU takes half a minute for it.
@@ -66,6 +70,27 @@ def stop() -> None:
         process.kill()
         process.join()
     _processes.clear()
+
+
+def end() -> None:
+    """Ends the plugin as a service manager does."""
+    for process in _processes:
+        process.terminate()
+        process.join()
+    _processes.clear()
+
+
+def take_from_kubelet(config: Mapping[str, Any]) -> None:
+    """What is to be done to a stopped kubelet before the plugin is started in its place."""
+    kubelet.CONFIG.write_text(json.dumps(config))
+    for name in MANAGERS:
+        kubelet.STATE_FILES[name].unlink()
+
+
+def give_back_to_kubelet() -> None:
+    """What is to be done before a kubelet places again: it takes up the plugin's state."""
+    for name in MANAGERS:
+        kubelet.STATE_FILES[name].write_bytes((STATE / name).read_bytes())
 
 
 def said() -> str:
@@ -136,8 +161,10 @@ def delete(name: str, uid: str) -> None:
 
 def _holds(uid: str) -> bool:
     """Whether the plugin keeps anything for a pod."""
-    file = STATE / "nri_state"
-    return file.exists() and uid in json.loads(file.read_text())["body"].get("pods", {})
+    copies = TwoCopies(STATE / "nri_state").read()
+    found = [json.loads(data) for data in copies if data]
+    newest = max(found, key=lambda one: one["number"], default={"body": {}})
+    return uid in newest["body"].get("pods", {})
 
 
 def pages_of(uid: str) -> dict[str, list[int]]:
@@ -158,6 +185,34 @@ def pages_of(uid: str) -> dict[str, list[int]]:
                         nodes |= {int(w[1:].split("=")[0]) for w in words if w[:1] == "N"}
         found[one["name"]] = sorted(nodes)
     return found
+
+
+def containers(uid: str) -> dict[str, str]:
+    """The runtime's ids of a pod's containers by name."""
+    found = kubelet._status(uid).get("containerStatuses") or ()
+    return {one["name"]: one.get("containerID", "") for one in found}
+
+
+def kill_container(uid: str, name: str) -> None:
+    """Kills the processes of a container and waits until the kubelet has made a new one."""
+    before = containers(uid)[name]
+    group = kubelet.CGROUPS / "kubepods" / f"pod{uid}" / before.rpartition("/")[2]
+    for pid in (group / "cgroup.procs").read_text().split():
+        os.kill(int(pid), signal.SIGKILL)
+
+    def is_new() -> bool:
+        found = kubelet._status(uid).get("containerStatuses") or ()
+        return any(
+            one["name"] == name and one.get("containerID") != before and "running" in one["state"]
+            for one in found
+        )
+
+    until(is_new, f"{name} is made anew", kubelet.POD_SECONDS_MAX)
+
+
+def published() -> dict[str, Any]:
+    """What the plugin tells in the kubelet's own files."""
+    return {name: json.loads((STATE / name).read_text()) for name in MANAGERS}
 
 
 def restart_containerd(files: str) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ from numalign.adapters.grpc import podresources_client
 from numalign.adapters.local.state_files import StateDirectory
 from numalign.adapters.nri.connection import UNKNOWN_METHOD, NriConnection, Reply
 from numalign.adapters.nri.cpusets import Cpusets
+from numalign.adapters.nri.two_copies import TwoCopies
 from numalign.apps.nri import events, saved
 from numalign.apps.nri.journal import Journal
 from numalign.apps.nri.metrics import NriMetrics
@@ -29,11 +31,12 @@ from numalign.wire.nri import messages
 from numalign.wire.nri.ttrpc import Code
 from numalign.wire.nri.values import Container, Event, Sandbox
 
-DEVICE_SECONDS_MAX: Final = 0.5  # of the two seconds that the runtime gives us for an answer
+DEVICE_SECONDS_MAX: Final = 0.5  # and a quarter of what the runtime gives us for an answer
 DEVICE_RETRY_SECONDS: Final = 0.02  # the kubelet lets ten calls pass at once
 CHECK_SECONDS: Final = 2.0  # after an answer that moved others: they need a moment for it
 PUBLISH_SECONDS: Final = 0.5  # how often what others read is written at most
 PODS_MAX: Final = 100_000  # in one synchronization
+NOT_SAVED: Final = "StateNotSaved"
 SHUTDOWN: Final = "Shutdown"
 
 log = structlog.get_logger("numalign.nri")
@@ -45,6 +48,7 @@ class Driver:
     def __init__(
         self,
         state: NriState,
+        file: TwoCopies,
         files: StateDirectory,
         metrics: NriMetrics,
         *,
@@ -53,7 +57,8 @@ class Driver:
         cpusets: Cpusets,
     ) -> None:
         self.state = state
-        self._files = files
+        self._file = file  # what is held
+        self._files = files  # what others read
         self._metrics = metrics
         self._journal = Journal(metrics)
         self._kubelet = kubelet  # its PodResources socket
@@ -66,6 +71,7 @@ class Driver:
         self._published: NriState | None = None
         self._publishing: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._request_seconds = messages.REQUEST_SECONDS_DEFAULT  # what the runtime gives us
         self.is_ended = False  # the runtime has asked us to go
         self._methods: dict[str, Callable[[bytes], Awaitable[Reply]]] = {
             "Configure": self._configure,
@@ -119,10 +125,12 @@ class Driver:
             match effect:
                 case events.Save(state):
                     try:
-                        self._files.write(saved.FILE_NAME, saved.dump(state))
+                        with self._metrics.save_seconds.time():
+                            self._file.write(partial(saved.dump, state))
                     except PeerError as error:
                         log.warning("state_not_saved", error=str(error))
-                        return events.AnswerRefused("StateNotSaved", f"numalign: {error}")
+                        text = f"numalign: {NOT_SAVED}: {error}"
+                        return events.AnswerRefused(NOT_SAVED, text)
                 case (
                     events.AskDevices()
                     | events.AnswerPlaced()
@@ -171,6 +179,7 @@ class Driver:
                 self._on_config(found.config)
             except NumalignError as error:
                 return Reply(code=Code.UNKNOWN, message=f"numalign: {error}")
+        self._request_seconds = found.request_seconds
         self.handle(events.Connected(found.nri_version))
         return Reply(messages.configured())
 
@@ -283,7 +292,7 @@ class Driver:
         """Who has which device, by the kubelet; None if it does not say so in time."""
         if self._kubelet is None or not self._kubelet.exists():
             return None
-        deadline = time.monotonic() + DEVICE_SECONDS_MAX
+        deadline = time.monotonic() + min(DEVICE_SECONDS_MAX, self._request_seconds / 4)
         while True:
             left = deadline - time.monotonic()
             try:

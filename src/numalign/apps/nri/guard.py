@@ -1,7 +1,8 @@
 """Two cannot place the same containers: refuses to run beside the kubelet's own static managers.
 
 The kubelet would write its own CPU sets over ours every few seconds. Looked at are its
-configuration file and its state files, which say what it really runs with.
+configuration file, its state files, and what it offers over PodResources: only a static manager has
+CPUs or memory to give. That says what it really runs with, flags and all.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Final
 import msgspec
 
 from numalign.adapters.local.files import read_small
+from numalign.apps.nri.steps.managers import WHAT_TO_DO
 from numalign.core.errors import ConfigError, WireError
 from numalign.wire import yaml as plain_yaml
 from numalign.wire.checkpoints import state_files
@@ -24,11 +26,6 @@ _MANAGERS: Final = (
     ("memoryManagerPolicy", "None", state_files.MEMORY),
 )
 _TOPOLOGY: Final = "topologyManagerPolicy"
-_WHAT_TO_DO: Final = (
-    "Set cpuManagerPolicy: none and memoryManagerPolicy: None in the kubelet's configuration, "
-    "remove its cpu_manager_state and memory_manager_state and restart it; running containers "
-    "keep their CPUs and are taken over."
-)
 
 
 class _State(msgspec.Struct):
@@ -42,12 +39,12 @@ def check_kubelet(config: Path, directory: Path) -> list[str]:
     for key, none, place in _MANAGERS:
         policy = chosen.get(key, none)
         if policy != none:
-            raise ConfigError(f"{config}: found {key}: {policy}. {_WHAT_TO_DO}")
+            raise ConfigError(f"{config}: found {key}: {policy}. {WHAT_TO_DO}")
         held = _saved_policy(directory / place)
         if held not in {"", none}:
             raise ConfigError(
                 f"{directory / place}: found the state of policy {held}: the kubelet still runs "
-                f"with it. {_WHAT_TO_DO}"
+                f"with it. {WHAT_TO_DO}"
             )
     topology = chosen.get(_TOPOLOGY, "none")
     if topology != "none":

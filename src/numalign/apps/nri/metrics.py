@@ -34,6 +34,12 @@ class NriMetrics:
             registry=self._registry,
             buckets=_BUCKETS,
         )
+        self.save_seconds = Histogram(
+            "numalign_nri_save_seconds",
+            "Time until what is held was on the disk; a part of the request's.",
+            registry=self._registry,
+            buckets=_BUCKETS,
+        )
         self.updates = counter(
             "numalign_nri_updates", "Containers told to be elsewhere, in answers or unasked."
         )

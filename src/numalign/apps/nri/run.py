@@ -12,12 +12,14 @@ from typing import Final
 
 import structlog
 
+from numalign.adapters.grpc import podresources_client
 from numalign.adapters.grpc.podresources import PodResources
 from numalign.adapters.local.files import read_small, reason_of
 from numalign.adapters.local.private import make_private
 from numalign.adapters.local.state_files import StateDirectory
 from numalign.adapters.nri import connection as nri
 from numalign.adapters.nri.cpusets import Cpusets
+from numalign.adapters.nri.two_copies import TwoCopies
 from numalign.adapters.sources import discovery
 from numalign.apps.nri import saved
 from numalign.apps.nri.driver import Driver
@@ -26,7 +28,13 @@ from numalign.apps.nri.guard import check_kubelet
 from numalign.apps.nri.metrics import NriMetrics
 from numalign.apps.nri.model import NriState
 from numalign.apps.nri.policy import HostPolicy, host_policy
-from numalign.core.errors import ConfigError, CorruptCheckpointError, NumalignError
+from numalign.apps.nri.steps.managers import managed_by_kubelet
+from numalign.core.errors import (
+    ConfigError,
+    CorruptCheckpointError,
+    NumalignError,
+    PeerError,
+)
 from numalign.core.machine.machine import Machine
 from numalign.core.views.podresources import View, resources_view
 from numalign.wire.nri import host_file
@@ -84,12 +92,14 @@ class Plugin:
         make_private(places.state)
         files = StateDirectory(places.state)
         files.prepare()
-        kubelet = places.kubelet / "pod-resources/kubelet.sock"
+        self._kubelet = places.kubelet / "pod-resources/kubelet.sock"
+        file = TwoCopies(places.state / saved.FILE_NAME)
         self._driver = Driver(
-            taken_up(policy, files),
+            taken_up(policy, file),
+            file,
             files,
             self.metrics,
-            kubelet=kubelet,
+            kubelet=self._kubelet,
             on_config=self._configured,
             cpusets=Cpusets(places.cgroups),
         )
@@ -122,6 +132,7 @@ class Plugin:
 
     async def run(self) -> None:
         """Works until cancelled; a plugin that the runtime has started ends with it."""
+        await self._check_kubelet()
         server = None
         watching = asyncio.create_task(self._watch_host_file())
         try:
@@ -135,6 +146,20 @@ class Plugin:
             if server is not None:
                 await server.stop()
             self._driver.stop()
+
+    async def _check_kubelet(self) -> None:
+        """ConfigError if a kubelet that answers has static managers. One may start after us."""
+        if not self._kubelet.exists():
+            return
+        try:
+            found = managed_by_kubelet(
+                await podresources_client.read(self._kubelet, podresources_client.SECONDS_MAX)
+            )
+        except PeerError as error:
+            log.warning("kubelet_not_checked", reason=str(error))
+            return
+        if found is not None:
+            raise ConfigError(f"{self._kubelet}: {found}")
 
     async def _stay_connected(self) -> None:
         places = self._places
@@ -215,18 +240,25 @@ class Plugin:
         self._driver.handle(HostFileChanged(policy))
 
 
-def taken_up(policy: HostPolicy, files: StateDirectory) -> NriState:
+def taken_up(policy: HostPolicy, file: TwoCopies) -> NriState:
     """The state that the file tells; a damaged one is put aside, and what runs is taken over."""
-    data = files.read(saved.FILE_NAME)
-    path = files.root / saved.FILE_NAME
-    if data is not None:
+    copies = file.read()
+    if copies:
         try:
-            host, stopped = saved.load(data, policy.host, path=str(path))
-            return NriState(policy, host, stopped=stopped)
+            found = saved.load(copies, policy.host, path=str(file.path))
         except CorruptCheckpointError as error:
-            log.warning("state_damaged", error=str(error), kept_as=str(files.root / DAMAGED))
+            aside = file.path.with_name(DAMAGED)
+            log.warning("state_damaged", error=str(error), kept_as=str(aside))
             try:
-                path.rename(files.root / DAMAGED)
+                file.path.rename(aside)
             except OSError as fault:
-                raise ConfigError(f"{path}: cannot be put aside: {reason_of(fault)}.") from fault
+                raise ConfigError(
+                    f"{file.path}: cannot be put aside: {reason_of(fault)}."
+                ) from fault
+        else:
+            if found.fault:
+                # So is one that a crash has left; the last answer was not given then.
+                log.warning("state_copy_damaged", error=found.fault, then="took the other copy")
+            file.number = found.number
+            return NriState(policy, found.host, stopped=found.stopped)
     return NriState(policy, saved.empty(policy.host))

@@ -1,13 +1,15 @@
 """What must survive the plugin: who holds which CPUs and which memory, in one file.
 
-One file, so that a crash leaves either all of the old state or all of the new. It carries a
-checksum: a flipped bit is told and not believed. The accounts of memory follow from the blocks.
+The file has two copies, each numbered and with a checksum: a crash leaves either all of the old
+state or all of the new, and a flipped bit is told and not believed. The accounts of memory follow
+from the blocks.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -22,7 +24,7 @@ from numalign.core.values.sets import format_list, parse_list
 from numalign.wire.faults import DECODE_FAULTS
 
 FILE_NAME: Final = "nri_state"
-VERSION: Final = 1
+VERSION: Final = 2
 
 _Blocks = list[tuple[list[int], str, int]]  # nodes, type, bytes
 _Cpus = dict[str, str]
@@ -39,14 +41,15 @@ class _Body(msgspec.Struct, omit_defaults=True):
     stopped: dict[str, _Pod] = {}
 
 
-class _File(msgspec.Struct):
+class _Copy(msgspec.Struct):
     version: int
+    number: int
     checksum: str
     body: msgspec.Raw
 
 
-def dump(state: NriState) -> bytes:
-    """The bytes of the file."""
+def dump(state: NriState, number: int) -> bytes:
+    """The bytes of one copy."""
     cpu, memory = state.host.cpu.entries, state.host.memory.entries
     pods = {
         uid: _packed(state, uid, cpu.get(uid, {}), memory.get(uid, {}))
@@ -56,7 +59,7 @@ def dump(state: NriState) -> bytes:
         uid: _packed(state, uid, held.cpus, held.memory) for uid, held in state.stopped.items()
     }
     body = msgspec.json.encode(_Body(pods, stopped))
-    return msgspec.json.encode(_File(VERSION, _checksum(body), msgspec.Raw(body)))
+    return msgspec.json.encode(_Copy(VERSION, number, _checksum(number, body), msgspec.Raw(body)))
 
 
 def _packed(
@@ -76,40 +79,62 @@ def _packed(
     )
 
 
-def load(data: bytes, host: Host, *, path: str = FILE_NAME) -> tuple[HostState, dict[str, Holding]]:
-    """What was held, and what pods had that stopped; CorruptCheckpointError if it is no state.
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What the newest good copy tells."""
 
-    So is a state that does not fit the machine or the host file any more.
+    host: HostState
+    stopped: Mapping[str, Holding]
+    number: int
+    fault: str = ""  # of the other copy
+
+
+def load(copies: Iterable[bytes], host: Host, *, path: str = FILE_NAME) -> Saved:
+    """The newest of the copies; CorruptCheckpointError if none is good.
+
+    So is a state that does not fit the machine or the host file any more. Where one copy is damaged
+    the other one is the state before the last change: what runs by that change is taken over as
+    everything else that runs.
     """
-    body = _body(data, path)
+    found: list[tuple[int, _Body]] = []
+    faults: list[str] = []
+    for data in copies:
+        try:
+            found += [_content(data)] if data else []
+        except ValueError as error:
+            faults.append(str(error))
+    if not found:
+        raise CorruptCheckpointError(f"{path}: {'; '.join(faults) or 'the file is empty'}")
+    number, body = max(found, key=lambda one: one[0])
     try:
         held = {uid: _unpacked(pod) for uid, pod in body.pods.items()}
         stopped = {uid: _unpacked(pod) for uid, pod in body.stopped.items()}
-        return _state(host, held), stopped
+        return Saved(_state(host, held), stopped, number, "; ".join(faults))
     except (ValueError, StartError) as error:
         raise CorruptCheckpointError(f"{path}: {error}") from error
 
 
-def _body(data: bytes, path: str) -> _Body:
+def _content(data: bytes) -> tuple[int, _Body]:
+    """The number and the content of a copy; ValueError if it is damaged."""
     try:
-        found = msgspec.json.decode(data, type=_File)
+        found = msgspec.json.decode(data, type=_Copy)
         if found.version != VERSION:
-            raise CorruptCheckpointError(
-                f"{path}: found version {found.version}, expected {VERSION}; it was written by "
-                "another version of numalign"
+            raise ValueError(
+                f"found version {found.version}, expected {VERSION}; it was written by another "
+                "version of numalign"
             )
-        computed = _checksum(bytes(found.body))
+        computed = _checksum(found.number, bytes(found.body))
         if computed != found.checksum:
-            raise CorruptCheckpointError(
-                f"{path}: the stored checksum is {found.checksum}, the content gives {computed}"
+            raise ValueError(
+                f"the stored checksum is {found.checksum}, the content gives {computed}"
             )
-        return msgspec.json.decode(found.body, type=_Body)
+        return found.number, msgspec.json.decode(found.body, type=_Body)
     except DECODE_FAULTS as error:
-        raise CorruptCheckpointError(f"{path}: found no state of the plugin ({error})") from error
+        raise ValueError(f"found no state of the plugin ({error})") from error
 
 
-def _checksum(body: bytes) -> str:
-    return hashlib.sha256(body).hexdigest()[:16]
+def _checksum(number: int, body: bytes) -> str:
+    return hashlib.sha256(b"%d " % number + body).hexdigest()[:16]
 
 
 def _unpacked(pod: _Pod) -> Holding:

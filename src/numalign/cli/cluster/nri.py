@@ -132,6 +132,7 @@ def _descriptor() -> int | None:
 async def _run(
     places: Places, address: tuple[str, int] | None, tainted: tuple[str, Path | None] | None
 ) -> None:
+    import gc
     from contextlib import AsyncExitStack
 
     from numalign.adapters.kubernetes.api_server import ApiServer
@@ -142,6 +143,9 @@ async def _run(
 
     configure_logs()
     plugin = Plugin(places)
+    # What was loaded stays: looking through it for garbage would hold an answer up for 20 ms.
+    gc.collect()
+    gc.freeze()
     async with AsyncExitStack() as stack:
         works = [plugin.run()]
         if address is not None:

@@ -18,6 +18,7 @@ from numalign.apps.nri.events import (
 )
 from numalign.apps.nri.model import NriState, PodEntry
 from numalign.apps.nri.steps import holdings, pods
+from numalign.apps.nri.steps.managers import managed_by_kubelet
 from numalign.apps.nri.steps.placing import placing_of, told, with_updates
 from numalign.core.kubelet import host as hosts
 from numalign.core.kubelet.admission.admission import admit
@@ -31,6 +32,7 @@ BAD_ANNOTATION: Final = "InvalidAnnotation"
 EMPTY_POOL: Final = "EmptySharedPool"
 NOT_SYNCHRONIZED: Final = "NotSynchronized"
 DEVICES_UNKNOWN: Final = "DevicesUnknown"
+KUBELET_PLACES: Final = "KubeletPlaces"
 _HARD: Final = frozenset({"restricted", "single-numa-node"})
 
 
@@ -199,6 +201,9 @@ def _check_devices(host: Host, event: ContainerCreating, options: PodOptions) ->
                 "the kubelet does not say in time which devices it has given to this pod",
             )
         return
+    managed = managed_by_kubelet(event.devices)
+    if managed is not None:
+        raise RefusedError(KUBELET_PLACES, managed)
     given = {
         (one.name, use.resource)
         for pod in event.devices.pods
