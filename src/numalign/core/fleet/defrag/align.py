@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from numalign.core.fleet.defrag.allowed import arrived
 from numalign.core.fleet.defrag.places import Move, Place, Places
 from numalign.core.kubelet.admission.admission import placements
 from numalign.core.kubelet.admission.verdict import verdict_on
@@ -21,12 +22,14 @@ class Alignment:
     unhelped: tuple[str, ...]  # those for whom no host was found
 
 
+_Misaligned = tuple[str, str, Pod]  # host, uid
+
+
 def aligned(fleet: Places, movable: Collection[str], names: dict[str, str]) -> Alignment:
     """A move for each misaligned pod that some host would take closer together."""
     now = fleet.copy()
     moves: list[Move] = []
-    unhelped: list[str] = []
-    found = [
+    found: list[_Misaligned] = [
         (place.name, uid, pod)
         for place in fleet.values()
         for uid, pod in place.state.pods.items()
@@ -34,15 +37,27 @@ def aligned(fleet: Places, movable: Collection[str], names: dict[str, str]) -> A
     ]
     # The largest first: they have the fewest places.
     found.sort(key=lambda one: (-fleet[one[0]].rooms.asked(one[2], "cpu"), one[1]))
-    for origin, uid, pod in found:
-        name = names.get(uid, uid)
-        target = _closer(now, pod, origin)
-        move = Move(uid, name, origin, target or origin)
-        if target is not None and now.move(move):
-            moves.append(move)
-        else:
-            unhelped.append(name)
-    return Alignment(tuple(moves), len(found), tuple(unhelped))
+    left = found
+    while left:
+        # A pod that leaves makes room, which may help one that was not helped before.
+        still = [one for one in left if not _helped(now, one, names, moves)]
+        if len(still) == len(left):
+            break
+        left = still
+    unhelped = tuple(names.get(uid, uid) for _, uid, _ in left)
+    return Alignment(tuple(moves), len(found), unhelped)
+
+
+def _helped(now: Places, one: _Misaligned, names: dict[str, str], moves: list[Move]) -> bool:
+    origin, uid, pod = one
+    target = _closer(now, pod, origin)
+    if target is None:
+        return False
+    move = Move(uid, names.get(uid, uid), origin, target)
+    if not now.move(move):
+        return False
+    moves.append(move)
+    return True
 
 
 def _is_misaligned(place: Place, pod: Pod) -> bool:
@@ -74,9 +89,9 @@ def _nodes(place: Place, state: HostState, placed: Placement) -> int:
 
 def _closer(fleet: Places, pod: Pod, origin: str) -> str | None:
     """The first host that would take the pod on as few NUMA nodes as it needs."""
-    fresh = replace(pod, uid=f"{pod.uid}-moved")
+    fresh = replace(pod, uid=arrived(pod.uid))
     for place in fleet.values():
-        if place.name == origin or place.seat(fresh) is None:
+        if place.name == origin or not fleet.may_take(place.name, fresh):
             continue
         after, verdict = verdict_on(place.frame.host, place.state, place.frame.totals, fresh)
         if isinstance(verdict, Admitted):
