@@ -16,6 +16,7 @@ from numalign.adapters.sources.discovery import discover
 from numalign.adapters.sources.fleet_captures import read_fleet
 from numalign.apps.cluster_view.fleet import fleet_hosts
 from numalign.apps.simulator import presets
+from numalign.apps.simulator.report.summary import AS_IS
 from numalign.core.cluster.publish.placement import PublishedPlacement
 from numalign.core.cluster.scheduling.rebuild import Frame, frame_of
 from numalign.core.errors import ConfigError, NumalignError
@@ -42,7 +43,6 @@ from numalign.wire.kubernetes.scheduling import host_from_json, pod_from_json
 MIX_SIZE_MAX: Final = 12  # classes of an automatic mix: each costs a question per placement
 MIX_COVERS: Final = 0.95
 SHAPES_MAX: Final = 3
-AS_IS: Final = "as-is"
 
 
 @dataclass(frozen=True, slots=True)

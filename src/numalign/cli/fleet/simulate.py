@@ -114,7 +114,8 @@ def _read(path: Path, seeds: str | None, schedulers: list[str] | None) -> Scenar
 def _compared(out: Output, scenario: Scenario, output: Path | None, jobs: int) -> int:
     from numalign.apps.simulator.notes import notes_of
     from numalign.apps.simulator.report.files import HTML, files
-    from numalign.apps.simulator.report.summary import rows, words
+    from numalign.apps.simulator.report.summary import rows
+    from numalign.apps.simulator.report.words import words
     from numalign.apps.simulator.running import all_done, in_order, tasks_of
     from numalign.cli.fleet.run_progress import RunProgress
 
@@ -123,16 +124,22 @@ def _compared(out: Output, scenario: Scenario, output: Path | None, jobs: int) -
     results = in_order(scenario, done)
     notes = list(notes_of(scenario.form))
     missing = len(tasks_of(scenario)) - sum(1 for result in results if result.is_complete)
-    if missing:
-        notes.insert(0, f"Interrupted: {missing} of {len(tasks_of(scenario))} runs are not whole.")
     if not results:
-        raise ConfigError("interrupted before the first run came to an end: there is no report.")
+        raise ConfigError("interrupted before any pod came: there is nothing to report.")
+    if missing:
+        notes.insert(
+            0, f"Interrupted: {missing} of {len(tasks_of(scenario))} runs did not come to an end."
+        )
+        out.text(f"{notes[0]}\n")
     _show(out, rows(results))
     for text in words(rows(results)):
         out.text(f"{text}\n")
     attempts = sum(one.result.attempts for one in done)
     seconds = sum(one.seconds for one in done)
-    out.text(f"{attempts} decisions of kubelets in {seconds:.1f} s of CPU time\n")
+    rate = attempts / seconds if seconds else 0.0
+    out.text(
+        f"{attempts} decisions of kubelets in {seconds:.1f} s of CPU time: {rate:,.0f} per second\n"
+    )
     if output is not None:
         try:
             output.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,8 @@ from typing import Final
 
 from numalign.apps.simulator.report import charts
 from numalign.apps.simulator.report.charts import Series
-from numalign.apps.simulator.report.summary import Row, Spread, percentile, ranked, rows, words
+from numalign.apps.simulator.report.summary import Row, Spread, percentile, ranked, rows
+from numalign.apps.simulator.report.words import words
 from numalign.core.fleet.simulation.model import RunResult
 from numalign.wire.fleet.scenario.form import ScenarioForm
 

@@ -126,11 +126,13 @@ class Simulation:
             match _Kind(kind):
                 case _Kind.ARRIVE:
                     self._arrived += 1
+                    self._try(number)
                     share = self._arrived / len(self.works)
                     if not self._arrived % 64 and progress and progress(share):
+                        # Work that has not come yet counts for nothing.
                         self.result.is_complete = False
+                        self.result.jobs = self._arrived
                         break
-                    self._try(number)
                 case _Kind.RETRY:
                     if self.works[number].state is _State.BACKING_OFF:
                         self._try(number)
@@ -313,7 +315,7 @@ def conservation_problems(run: Simulation) -> Iterable[str]:
     """What must hold at every moment: each job in one state, no host over its machine."""
     result = run.result
     states = result.running + result.finished + result.given_up + result.waiting
-    if result.is_complete and states != result.jobs:
+    if states != result.jobs:
         yield f"{result.jobs} jobs, but {states} in a state"
     on_hosts = sum(len(host.state.pods) for host in run.hosts) - run.there_before
     if on_hosts != result.running:
