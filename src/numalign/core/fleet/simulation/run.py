@@ -64,6 +64,7 @@ class Work:
     state: _State = _State.ABSENT
     refused: int = 0
     host: int = -1
+    since: float = 0.0  # when it began to run
 
     @property
     def uid(self) -> str:
@@ -200,7 +201,7 @@ class Simulation:
             return
         assert isinstance(verdict, Admitted), "a pod is admitted or refused"
         self._changed(host)
-        work.state, work.host = _State.RUNNING, chosen
+        work.state, work.host, work.since = _State.RUNNING, chosen, self.now
         owner = self._owners.setdefault(job.owner, _Owner())
         owner.per_host[chosen] = owner.per_host.get(chosen, 0) + 1
         hints = [placement.hint for placement in verdict.placements]
