@@ -207,7 +207,9 @@ def _execute(out: Output, plan: DefragPlan, cluster: ClusterOptions) -> int:
                     out.text(f"{_count(done)} made, {_count(left)} left; plan anew before more\n")
                     return FAILED
                 done += 1
-                out.text(f"{done}/{len(plan.moves)}: {step.move.name} runs on {step.move.target}\n")
+                out.text(
+                    f"{done}/{len(plan.moves)}: {step.move.name} is ready on {step.move.target}\n"
+                )
         return FAILED if plan.unresolved else OK
 
     return asyncio.run(run())
