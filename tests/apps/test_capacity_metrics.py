@@ -27,7 +27,8 @@ def test_capacity_follows_hosts_that_change_come_and_go():
     metrics.update([("one", (frame, full))])
     assert value(registry, "numalign_capacity_pods", shape="small") == 4
     assert value(registry, "numalign_capacity_pods", shape="gpu") == 1
-    assert value(registry, "numalign_capacity_stranded", resource=GPU) == 1
+    assert value(registry, "numalign_capacity_stranded", resource=GPU, node="0") == 1
+    assert value(registry, "numalign_capacity_stranded", resource=GPU, node="1") == 0
     # Of 9 idle CPUs small pods leave 1 and gpu pods 5, three to one.
     assert value(registry, "numalign_capacity_useless", resource="cpu") == (3 * 1 + 1 * 5) / 4
 

@@ -11,8 +11,7 @@ import sys
 import pytest
 from tests.cluster import work
 from tests.cluster.fleet import HostPlan
-from tests.cluster.schedulers import scheduler
-from tests.cluster.test_scheduler import fleet_on, running
+from tests.cluster.test_scheduler import fleet_on
 
 pytestmark = pytest.mark.e2e
 
@@ -84,56 +83,5 @@ def test_hosts_pods_fit_and_explain_say_what_is_there(plane):
         assert json.loads(text)[0]["status"] == "running on numa-4"
         code, text = called(plane, "explain", "pod", "nobody")
         assert code == 2
-
-    asyncio.run(story())
-
-
-def test_capacity_capture_and_defrag_see_the_same_cluster(plane, tmp_path):
-    async def story():
-        async with four_pods(plane):
-            await asyncio.to_thread(asked)
-
-    def asked():
-        code, text = called(plane, "capacity", "--shape", "cpu=1,memory=256Mi", "-o", "json")
-        [found] = json.loads(text)
-        assert (code, found["fits"], found["notCounted"]) == (0, 3, [])
-        fleet = str(tmp_path / "fleet.tar.gz")
-        code, text = called(plane, "capture", "--cluster", "-o", fleet)
-        assert code == 0, text
-        assert "1 hosts, 1 topologies, 5 pods" in text
-        _, text = called(plane, "capacity", "--from", fleet, "--shape", "cpu=1,memory=256Mi")
-        assert "3 more on 1 hosts" in text
-        for source in ([], ["--from", fleet]):
-            code, text = called(plane, "defrag", "--shape", "cpu=4", *source, "-o", "json")
-            plan = json.loads(text)
-            assert (code, plan["moves"]) == (1, [])
-            assert plan["notMovable"] == {"nothing would replace it": 4}
-
-    asyncio.run(story())
-
-
-def test_a_plan_is_carried_out_by_eviction_controller_and_scheduler(plane):
-    plans = [HostPlan(f"half-{i}", "1s:1n:5c:1t,mem=8Gi", "single-numa-node") for i in range(2)]
-
-    def host_of_web():
-        text = plane.kubectl("get", "pods", "-l", "app=web", "-o", "json")
-        return [item["spec"].get("nodeName") for item in json.loads(text)["items"]]
-
-    async def story():
-        async with fleet_on(plane, plans) as fleet:
-            with scheduler(plane, "--standalone", "--packing", "keep-whole"):
-                plane.apply(work.deployment("web", 1, cpu="2", schedulerName="numalign"))
-                await running(plane, fleet, 1, 60)
-                [first] = await asyncio.to_thread(host_of_web)
-                other = next(plan.name for plan in plans if plan.name != first)
-                plane.apply(work.pod("filler", other, cpu="2"))
-                await running(plane, fleet, 2, 60)
-                await fleet.settled()
-                found = await asyncio.to_thread(
-                    called, plane, "defrag", "--shape", "cpu=4", "--execute"
-                )
-                assert found[0] == 0, found[1]
-                assert f"runs on {other}" in found[1]
-                assert await asyncio.to_thread(host_of_web) == [other]
 
     asyncio.run(story())

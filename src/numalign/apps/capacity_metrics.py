@@ -5,6 +5,7 @@ A host is worked out again only when its state is another one, so a change costs
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry, Gauge
@@ -15,6 +16,7 @@ from numalign.core.fleet.measures import Mix
 from numalign.core.fleet.rooms import Rooms
 from numalign.core.kubelet.host import HostState
 
+_Key = tuple[str, str, str]  # measure, shape or resource, NUMA node
 HostNow = Callable[[str], tuple[Frame, HostState] | None]
 
 
@@ -26,8 +28,8 @@ class CapacityMetrics:
         names = {name for one in mix for c in one.pod.containers for name in c.limits}
         self._resources = sorted(names)
         self._rooms: dict[int, Rooms] = {}
-        self._known: dict[str, tuple[HostState, list[int]]] = {}
-        self._totals = [0] * (len(mix) + 2 * len(self._resources))
+        self._known: dict[str, tuple[HostState, Counter[_Key]]] = {}
+        self._totals: Counter[_Key] = Counter()
         self._pods = Gauge(
             "numalign_capacity_pods",
             "How many more pods of a reference shape the managers of the hosts would take.",
@@ -42,8 +44,8 @@ class CapacityMetrics:
         )
         self._stranded = Gauge(
             "numalign_capacity_stranded",
-            "What is idle on NUMA nodes where no reference shape that asks for it could sit.",
-            ["resource"],
+            "What is idle on this NUMA node where no reference shape that asks for it could sit.",
+            ["resource", "node"],
             registry=registry,
         )
 
@@ -62,29 +64,37 @@ class CapacityMetrics:
             self._replace(name, None)
         self._show()
 
-    def _replace(self, name: str, new: tuple[HostState, list[int]] | None) -> None:
+    def _replace(self, name: str, new: tuple[HostState, Counter[_Key]] | None) -> None:
         old = self._known.pop(name, None)
-        for sign, one in ((-1, old), (1, new)):
-            for i, value in enumerate(one[1] if one is not None else ()):
-                self._totals[i] += sign * value
+        if old is not None:
+            self._totals.subtract(old[1])
         if new is not None:
+            self._totals.update(new[1])
             self._known[name] = new
 
-    def _measured(self, frame: Frame, state: HostState) -> list[int]:
+    def _measured(self, frame: Frame, state: HostState) -> Counter[_Key]:
         rooms = self._rooms.get(id(frame))
         if rooms is None or rooms.frame is not frame:
             rooms = self._rooms[id(frame)] = Rooms(frame)
         room = rooms.room(state)
-        counts = [measures.counted(rooms, state, room, one.pod) for one in self._mix]
+        found: Counter[_Key] = Counter()
+        for one in self._mix:
+            found["pods", one.name, ""] = measures.counted(rooms, state, room, one.pod)
         useless = measures.useless_of_each(rooms, state, room, self._mix, self._resources)
-        stranded = [measures.stranded(rooms, room, self._mix, n) for n in self._resources]
-        return [*counts, *useless, *stranded]
+        ids = sorted(node.id for node in frame.host.info.nodes)
+        for name, amount in zip(self._resources, useless, strict=True):
+            found["useless", name, ""] = amount
+            by_node = measures.stranded_by_node(rooms, room, self._mix, name)
+            for node, part in zip(ids, by_node, strict=True):
+                found["stranded", name, str(node)] = part
+        return found
 
     def _show(self) -> None:
-        totals = iter(self._totals)
         for one in self._mix:
-            self._pods.labels(one.name).set(next(totals))
+            self._pods.labels(one.name).set(self._totals["pods", one.name, ""])
         for name in self._resources:
-            self._useless.labels(name).set(next(totals) / measures.weight_of(self._mix, name))
-        for name in self._resources:
-            self._stranded.labels(name).set(next(totals))
+            weight = measures.weight_of(self._mix, name)
+            self._useless.labels(name).set(self._totals["useless", name, ""] / weight)
+        for kind, name, node in self._totals:
+            if kind == "stranded":
+                self._stranded.labels(name, node).set(self._totals[kind, name, node])

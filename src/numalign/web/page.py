@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
+from collections.abc import Mapping
 from importlib import resources
 from typing import Final
 
@@ -29,4 +31,19 @@ CONTENT_POLICY: Final = (
     "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
-PAGE: Final = _file("page.html").replace("/*STYLE*/", _STYLE, 1).replace("/*SCRIPT*/", _SCRIPT, 1)
+_TEMPLATE: Final = (
+    _file("page.html").replace("/*STYLE*/", _STYLE, 1).replace("/*SCRIPT*/", _SCRIPT, 1)
+)
+PAGE: Final = _TEMPLATE.replace("<!--STORED-->", "", 1)
+_META_POLICY: Final = CONTENT_POLICY.replace("; frame-ancestors 'none'", "").replace(
+    "connect-src 'self'", "connect-src 'none'"
+)
+
+
+def stored_page(answers: Mapping[str, object]) -> str:
+    """The page of a host that does not run, with the answers that an agent would give in it."""
+    data = json.dumps(answers, separators=(",", ":")).replace("<", "\\u003c")
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{_META_POLICY}">'
+    stored = f'<script type="application/json" id="stored">{data}</script>'
+    page = _TEMPLATE.replace('<meta charset="utf-8">', f'<meta charset="utf-8">\n{policy}', 1)
+    return page.replace("<!--STORED-->", stored, 1)

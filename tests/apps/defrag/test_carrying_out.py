@@ -14,7 +14,8 @@ from numalign.core.fleet.defrag.places import Move
 class SmallCluster:
     """Pods of one ReplicaSet each; an evicted one comes back on the host that is next in line."""
 
-    def __init__(self, pods, next_hosts, phase="Running", refuses=None):
+    def __init__(self, pods, next_hosts, phase="Running", refuses=None, ready="True"):
+        self.ready = ready
         self.pods = {name: (f"uid-{name}", host, "Running") for name, host in pods.items()}
         self.next_hosts = dict(next_hosts)
         self.phase = phase
@@ -29,7 +30,11 @@ class SmallCluster:
         return {
             "metadata": {"name": name, "namespace": "ns", "uid": uid, "ownerReferences": [owner]},
             "spec": {"nodeName": host, "containers": [{"name": "c"}]},
-            "status": {"phase": phase, "reason": "TopologyAffinityError" * (phase == "Failed")},
+            "status": {
+                "phase": phase,
+                "reason": "TopologyAffinityError" * (phase == "Failed"),
+                "conditions": [{"type": "Ready", "status": self.ready}],
+            },
         }
 
     async def _answer(self, request):
@@ -74,7 +79,11 @@ def test_pods_move_one_after_the_other():
     [
         ({"next_hosts": {"a": "h3"}}, "placed on h3"),
         ({"next_hosts": {"a": "h1"}, "phase": "Failed"}, "h1 refused the new pod: TopologyAff"),
-        ({"next_hosts": {"a": "h1"}, "phase": "Pending"}, "no new pod runs on h1 after 0 s"),
+        (
+            {"next_hosts": {"a": "h1"}, "phase": "Pending", "ready": "False"},
+            "no new pod is ready on h1 after 0 s",
+        ),
+        ({"next_hosts": {"a": "h1"}, "ready": "False"}, "no new pod is ready on h1 after 0 s"),
         ({"next_hosts": {"a": "h1"}, "refuses": "a"}, "the API server refused: budget"),
         ({"next_hosts": {}, "pods": {"a": "h9"}}, "the pod is another one now, or on h9"),
         ({"next_hosts": {}, "pods": {}}, "the pod is not there any more"),

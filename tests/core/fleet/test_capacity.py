@@ -33,9 +33,9 @@ def test_as_many_fit_as_the_host_takes_one_after_the_other(seed):
     assert capacity.filled(frame, state, pod).count == counted_one_by_one(frame, state, pod)
 
 
-def a_host(policy="single-numa-node", gpus=(), cpus=8, pods_max=110):
-    """Two NUMA nodes of ``cpus`` CPUs and 16 GiB; CPU 0 is reserved."""
-    info = hosts.machine(2, cpus, 1, memory=16 * hosts.GI)
+def a_host(policy="single-numa-node", gpus=(), cpus=8, pods_max=110, nodes=2):
+    """NUMA nodes of ``cpus`` CPUs and 16 GiB; CPU 0 is reserved."""
+    info = hosts.machine(nodes, cpus, 1, memory=16 * hosts.GI)
     devices = {GPU: tuple(Device(f"g{i}", (node,)) for i, node in enumerate(gpus))} if gpus else {}
     settings = hosts.settings(policy, memory=True)
     return frame_of(PublishedPlacement(info, settings, devices, (), 0, pods_max))

@@ -5,6 +5,7 @@ import pytest
 
 from numalign.core.errors import WireError
 from numalign.wire.fleet.capture import FleetCapture, capture_of, reduced
+from numalign.wire.kubernetes.scheduling import pod_from_json
 
 
 def raw(value):
@@ -21,7 +22,12 @@ POD = {
     },
     "spec": {
         "nodeName": "h",
-        "volumes": [{"secret": {"secretName": "hidden"}}],
+        "volumes": [
+            {"secret": {"secretName": "hidden"}},
+            {"hostPath": {"path": "hidden"}},
+            {"persistentVolumeClaim": {"claimName": "data"}},
+        ],
+        "topologySpreadConstraints": [{"topologyKey": "zone", "maxSkew": 1}],
         "containers": [
             {
                 "name": "c",
@@ -43,6 +49,19 @@ def test_nothing_but_what_placement_needs_gets_into_a_capture():
     kept = json.loads(text)
     assert kept["spec"]["containers"] == [{"name": "c", "resources": {"limits": {"cpu": "4"}}}]
     assert kept["metadata"]["labels"] == {"a": "b"}
+
+
+def test_what_holds_a_pod_to_its_place_is_known_from_a_capture():
+    [text] = reduced([], [], [raw(POD)]).pods
+    pod = pod_from_json(bytes(text))
+    assert pod.requirements.unsupported
+    assert pod.rules is not None
+
+
+def test_of_a_topology_only_what_an_exporter_publishes_is_kept():
+    about = {"numalign.io/placement": "x", "kubectl.kubernetes.io/last-applied": "hidden"}
+    [text] = reduced([], [raw({"metadata": {"name": "h", "annotations": about}})], []).topologies
+    assert json.loads(bytes(text))["metadata"]["annotations"] == {"numalign.io/placement": "x"}
 
 
 @pytest.mark.parametrize(

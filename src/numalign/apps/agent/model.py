@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from numalign.core.asker import Abilities, Asker
+from numalign.core.fleet.measures import Mix
 from numalign.core.kubelet.cgroup_limits import mems_of
 from numalign.core.kubelet.devices.devices import Device
 from numalign.core.kubelet.devices.plugin_answer import Allocation
@@ -317,6 +318,7 @@ class AgentSetup:
     without_mempolicy: str = ""  # why the runtime sets no memory policies, if it does not
     runs_containers: bool = False  # in a container runtime
     abilities: Abilities | None = None  # what processes can be given; None: it is not looked at
+    shapes: Mix = ()  # whose room is shown
 
 
 def placed_cpus(setup: AgentSetup, state: AgentState, uid: str, container: Container) -> int:

@@ -1,7 +1,8 @@
 """A plan carried out, one pod after the other; the first surprise ends it.
 
 A pod is evicted through the API, which heeds disruption budgets. Its controller makes another,
-which a scheduler places; the next step waits until that one runs on the host of the plan.
+which a scheduler places; the next step waits until that one is ready on the host of the plan, so
+that a disruption budget that covers both has room again.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final
 from numalign.adapters.kubernetes.api_server import ApiServer
 from numalign.core.errors import ApiError
 from numalign.core.fleet.defrag.places import Move
+from numalign.wire.kubernetes import objects
 from numalign.wire.kubernetes.api import PODS
 from numalign.wire.kubernetes.scheduling import ClusterPod, pod_from_json
 
@@ -56,27 +58,35 @@ async def _one(api: ApiServer, move: Move, seconds_max: float, look: float) -> s
     pod = pod_from_json(data)
     if pod.pod.uid != move.pod or pod.host != move.origin:
         return f"the pod is another one now, or on {pod.host or 'no host'}"
-    known = {one.pod.uid for one in await _siblings(api, pod, namespace)}
+    known = {one.pod.uid for one, _ in await _siblings(api, pod, namespace)}
     await api.create_part(PODS, name, "eviction", _eviction(name, namespace, move.pod), namespace)
     end = time.monotonic() + seconds_max
     while time.monotonic() < end:
-        fresh = [p for p in await _siblings(api, pod, namespace) if p.pod.uid not in known]
-        if any(p.phase == "Failed" for p in fresh):
-            failed = next(p for p in fresh if p.phase == "Failed")
+        fresh = [(p, r) for p, r in await _siblings(api, pod, namespace) if p.pod.uid not in known]
+        failed = next((p for p, _ in fresh if p.phase == "Failed"), None)
+        if failed is not None:
             return f"{failed.host or 'no host'} refused the new pod: {failed.reason}"
-        placed = next((p for p in fresh if p.host), None)
-        if placed is not None and placed.host != move.target:
-            return f"the new pod was placed on {placed.host}"
-        if placed is not None and placed.phase == "Running":
+        placed = next(((p, is_ready) for p, is_ready in fresh if p.host), None)
+        if placed is not None and placed[0].host != move.target:
+            return f"the new pod was placed on {placed[0].host}"
+        if placed is not None and placed[1]:
             return None
         await asyncio.sleep(look)
-    return f"no new pod runs on {move.target} after {seconds_max:.0f} s"
+    return f"no new pod is ready on {move.target} after {seconds_max:.0f} s"
 
 
-async def _siblings(api: ApiServer, pod: ClusterPod, namespace: str) -> list[ClusterPod]:
+async def _siblings(
+    api: ApiServer, pod: ClusterPod, namespace: str
+) -> list[tuple[ClusterPod, bool]]:
+    """The pods of the same controller, and whether each is ready."""
     found, _ = await api.listed(PODS, namespace)
-    pods = (pod_from_json(bytes(one)) for one in found)
-    return [one for one in pods if one.owner == pod.owner]
+    pods = ((pod_from_json(bytes(one)), _is_ready(bytes(one))) for one in found)
+    return [(one, is_ready) for one, is_ready in pods if one.owner == pod.owner]
+
+
+def _is_ready(data: bytes) -> bool:
+    conditions = objects.read(objects.POD, data).status.conditions or ()
+    return any(one.type == "Ready" and one.status == "True" for one in conditions)
 
 
 def _eviction(name: str, namespace: str, uid: str) -> dict[str, object]:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from numalign.core.cluster.between_pods.neighbours import Newcomer
+from numalign.core.cluster.scheduling.constraints import HostFacts
+from numalign.core.cluster.scheduling.interleavings import class_of
+from numalign.core.fleet import capacity
 from numalign.core.fleet.capacity import FleetHost
 from numalign.core.fleet.defrag.align import aligned
+from numalign.core.fleet.defrag.allowed import Allowed
 from numalign.core.fleet.defrag.descent import lowered
 from numalign.core.fleet.defrag.make_room import Search, room_for
 from numalign.core.fleet.defrag.places import Move, Places, first_refused
@@ -36,6 +41,8 @@ class Rules:
             return "not running"
         if pod.owner.partition("/")[0] not in REPLACED_BY:
             return "nothing would replace it"
+        if pod.requirements.unsupported:
+            return f"its {', '.join(pod.requirements.unsupported)} may hold it where it is"
         if self.namespaces and pod.pod.namespace not in self.namespaces:
             return "in another namespace"
         if not self.selector(pod.labels):
@@ -59,6 +66,7 @@ class DefragPlan:
     unresolved: tuple[str, ...] = ()
     before: float | None = None  # F_numa, in CPUs
     after: float | None = None
+    least: float | None = None  # below which no plan of so many moves gets
     stays: Mapping[str, int] = field(default_factory=dict)  # why pods may not move -> how many
 
     def record(self) -> dict[str, Any]:
@@ -72,7 +80,7 @@ class DefragPlan:
             "unresolved": list(self.unresolved),
             "fNumaCpus": None
             if self.before is None
-            else {"before": self.before, "after": self.after},
+            else {"before": self.before, "after": self.after, "noPlanBelow": self.least},
             "notMovable": dict(self.stays),
         }
 
@@ -87,43 +95,111 @@ class Question:
     stays: dict[str, int]
 
 
-def question_of(hosts: Iterable[FleetHost], pods: Iterable[ClusterPod], rules: Rules) -> Question:
-    known = {pod.pod.uid: pod for pod in pods}
+def question_of(
+    hosts: Iterable[FleetHost],
+    pods: Iterable[ClusterPod],
+    rules: Rules,
+    facts: Iterable[HostFacts] = (),
+    wanted: Iterable[ClusterPod] = (),
+) -> Question:
+    """``facts`` are those of all hosts; ``wanted`` the pods that are to be let in."""
+    known = {pod.pod.uid: pod for pod in pods if not pod.is_over}
     movable: set[str] = set()
     stays: dict[str, int] = {}
     for uid, pod in known.items():
         why = rules.objection(pod)
         if why is None:
             movable.add(uid)
-        elif pod.host and not pod.is_over:
+        elif pod.host:
             stays[why] = stays.get(why, 0) + 1
     names = {uid: f"{pod.pod.namespace}/{pod.pod.name}" for uid, pod in known.items()}
-    return Question(Places.of(hosts), frozenset(movable), names, dict(sorted(stays.items())))
+    allowed = Allowed(
+        {host.name: host for host in facts},
+        {pod.pod.uid: _newcomer(pod) for pod in (*known.values(), *wanted)},
+        {uid: pod.host for uid, pod in known.items() if pod.host},
+    )
+    fleet = Places.of(hosts, allowed)
+    return Question(fleet, frozenset(movable), names, dict(sorted(stays.items())))
+
+
+def _newcomer(pod: ClusterPod) -> Newcomer:
+    namespace = pod.pod.namespace or "default"
+    # Where it is to go is what is asked; that it names its present host is no rule.
+    requirements = replace(pod.requirements, host_name="")
+    return Newcomer(pod.pod.uid, namespace, pod.labels, requirements, pod.rules)
 
 
 def let_in(question: Question, pods: Sequence[Pod]) -> DefragPlan:
-    """Moves that let all of these pods in, the largest first."""
+    """Moves that let all of these pods in, or none: half a gang is of no use.
+
+    They are let in one after the other, the largest first and, if that fails, the smallest first.
+    """
+    names = ", ".join(_name_of(pod) for pod in pods)
+    found = _Gang((), {}, [])
+    for is_largest_first in (True, False):
+        order = sorted(pods, key=_cpus, reverse=is_largest_first)
+        found = _one_after_the_other(question, order)
+        if not found.unresolved or len(pods) == 1:
+            break
+    targets = {} if found.unresolved else found.targets
+    plan = DefragPlan(
+        f"let in {names}",
+        () if found.unresolved else found.moves,
+        _least_moves(question, pods),
+        targets,
+        tuple(found.unresolved),
+        stays=question.stays,
+    )
+    return _proven(question, plan)
+
+
+def _name_of(pod: Pod) -> str:
+    # A shape is no object, so it is in no namespace.
+    return pod.name if "=" in pod.name else f"{pod.namespace or 'default'}/{pod.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Gang:
+    moves: tuple[Move, ...]
+    targets: dict[str, str]
+    unresolved: list[str]
+
+
+def _one_after_the_other(question: Question, pods: Sequence[Pod]) -> _Gang:
     fleet, moves, targets = question.fleet, list[Move](), dict[str, str]()
     unresolved: list[str] = []
-    moved: set[str] = set()
-    bounds: list[int] = []
-    for pod in sorted(pods, key=_cpus, reverse=True):
-        search = Search(question.movable - moved, question.names)
+    for pod in pods:
+        search = Search(question.movable - {m.pod for m in moves}, question.names)
         fleet, plan = room_for(fleet, pod, search)
-        name = f"{pod.namespace or 'default'}/{pod.name}"
-        bounds.append(plan.lower_bound)
+        name = _name_of(pod)
         if plan.target is None:
             unresolved.append(name)
         else:
             targets[name] = plan.target
             moves += plan.moves
-            moved |= {move.pod for move in plan.moves}
-    names = ", ".join(pod.name for pod in pods)
-    bound = max(bounds, default=0)
-    goal = f"let in {names}"
-    return _proven(
-        question,
-        DefragPlan(goal, tuple(moves), bound, targets, tuple(unresolved), stays=question.stays),
+    return _Gang(tuple(moves), targets, unresolved)
+
+
+def _least_moves(question: Question, pods: Sequence[Pod]) -> int:
+    """What every plan needs: as much as any pod alone, and one if equal pods do not all fit now."""
+    alike: dict[object, list[Pod]] = {}
+    for pod in pods:
+        key = (class_of(pod), question.fleet.allowed.rules_of(pod.uid))
+        alike.setdefault(key, []).append(pod)
+    bounds = [0]
+    for first, *others in alike.values():
+        search = Search(question.movable, question.names)
+        bounds.append(room_for(question.fleet, first, search)[1].lower_bound)
+        if others and _fits_now(question.fleet, first) <= len(others):
+            bounds.append(1)
+    return max(bounds)
+
+
+def _fits_now(fleet: Places, pod: Pod) -> int:
+    return sum(
+        capacity.filled(place.frame, place.state, pod).count
+        for place in fleet.values()
+        if fleet.allowed.ever(pod.uid, place.name)
     )
 
 
@@ -154,6 +230,7 @@ def lower(question: Question, mix: Mix, moves_max: int) -> DefragPlan:
             found.moves,
             before=found.before,
             after=found.after,
+            least=found.least,
             stays=question.stays,
         ),
     )
@@ -179,17 +256,32 @@ def running_mix(pods: Iterable[ClusterPod]) -> Mix:
     return [ReferencePod(p.name, p, count) for _, (count, p) in ordered[:MIX_SIZE_MAX]]
 
 
+_MOVE: Final = """\
+# Each pod is to run on its new host before the next one is evicted; else this ends.
+set -eu
+running() { kubectl get pods -n "$1" -o name \\
+  --field-selector "spec.nodeName=$2,status.phase=Running" | wc -l; }
+move() {
+  before=$(running "$1" "$3")
+  printf '{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"%s"}}' "$2" |
+    kubectl create --raw "/api/v1/namespaces/$1/pods/$2/eviction" -f -
+  for _ in $(seq 150); do
+    [ "$(running "$1" "$3")" -gt "$before" ] && return
+    sleep 2
+  done
+  echo "$1/$2: no new pod runs on $3 after 300 s: plan anew" >&2
+  exit 1
+}"""
+
+
 def commands(plan: DefragPlan) -> list[str]:
-    """The plan for a shell; each pod is to be running on its new host before the next line."""
-    lines = [f"# {plan.goal}: {len(plan.moves)} moves, in this order"]
+    """The plan for a shell."""
+    count = "1 move" if len(plan.moves) == 1 else f"{len(plan.moves)} moves"
+    lines = [f"# {plan.goal}: {count}, in this order"]
+    if not plan.moves:
+        return lines
+    lines += _MOVE.splitlines()
     for move in plan.moves:
         namespace, _, name = move.name.rpartition("/")
-        place = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
-        body = (
-            '{"apiVersion":"policy/v1","kind":"Eviction","metadata":'
-            f'{{"name":"{name}","namespace":"{namespace}"}}}}'
-        )
-        lines.append(
-            f"echo '{body}' | kubectl create --raw {place} -f -  # {move.origin} -> {move.target}"
-        )
+        lines.append(f"move {namespace} {name} {move.target}  # from {move.origin}")
     return lines

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path as FilePath
 from typing import Final
 
 import msgspec
@@ -16,9 +16,10 @@ from numalign.adapters.sources.discovery import discover
 from numalign.adapters.sources.fleet_captures import read_fleet
 from numalign.apps.cluster_view.fleet import fleet_hosts
 from numalign.apps.simulator import presets
+from numalign.apps.simulator.report.summary import AS_IS
 from numalign.core.cluster.publish.placement import PublishedPlacement
 from numalign.core.cluster.scheduling.rebuild import Frame, frame_of
-from numalign.core.errors import ConfigError, NumalignError
+from numalign.core.errors import NumalignError, WireError
 from numalign.core.fleet.measures import Mix, ReferencePod
 from numalign.core.fleet.rooms import Rooms
 from numalign.core.fleet.simulation.model import Controllers, Job, Recreate, SimHost
@@ -29,7 +30,8 @@ from numalign.core.machine.kubelet_view import machine_info
 from numalign.core.machine.machine import Machine
 from numalign.core.pod import Pod
 from numalign.core.settings import Version
-from numalign.wire.fleet.scenario.form import HostsForm, VariantForm, WorkForm
+from numalign.wire.fleet.scenario.form import HostsForm, VariantForm
+from numalign.wire.fleet.scenario.lines import Path
 from numalign.wire.fleet.scenario.reading import Scenario, shape_pod
 from numalign.wire.fleet.traces import dlrm, openb, recorded
 from numalign.wire.fleet.traces.work import ListedPod
@@ -42,7 +44,6 @@ from numalign.wire.kubernetes.scheduling import host_from_json, pod_from_json
 MIX_SIZE_MAX: Final = 12  # classes of an automatic mix: each costs a question per placement
 MIX_COVERS: Final = 0.95
 SHAPES_MAX: Final = 3
-AS_IS: Final = "as-is"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,111 +71,145 @@ class Plan:
 def plans(scenario: Scenario) -> list[Plan]:
     """The scenario as it is, and each of its variants."""
     form = scenario.form
-    base = Path(scenario.source).parent
+    base = FilePath(scenario.source).parent
     variants = [VariantForm(name=AS_IS), *form.variants]
     found = []
-    for variant in variants:
+    for number, variant in enumerate(variants):
+        changes: Path = ("variants", number - 1) if number else ()
         hosts = tuple(
-            plan for group in form.hosts for plan in _host_plans(scenario, group, variant, base)
+            plan
+            for i, group in enumerate(form.hosts)
+            for plan in _Group(scenario, ("hosts", i), group, changes, variant, base).plans()
         )
         chosen = variant.controllers or form.controllers
-        controllers = Controllers(
-            Recreate(chosen.recreate), chosen.redeploy, max(1, chosen.attempts_max)
-        )
+        controllers = Controllers(Recreate(chosen.recreate), chosen.redeploy, chosen.attempts_max)
         schedulers = tuple(variant.schedulers or form.schedulers)
         found.append(Plan(variant.name, hosts, controllers, schedulers))
     return found
 
 
-def _host_plans(
-    scenario: Scenario, group: HostsForm, variant: VariantForm, base: Path
-) -> Iterable[HostPlan]:
-    version = Version(variant.version or group.version)
-    fields = {**group.kubelet, **variant.kubelet}
-    where = f"{scenario.source}: group {group.group}"
-    if group.openb is not None:
-        yield from _openb_plans(where, group, fields, version, base)
-        return
-    if group.capture is not None:
-        yield from _captured_plans(group, variant, base / group.capture)
-        return
-    source = group.machine or ""
-    beside = base / source
-    machine = discover(str(beside) if beside.is_file() else source)
-    names = tuple(f"{group.group}-{i:04}" for i in range(group.count))
-    yield _host_plan(where, names, group, machine, fields, version, group.devices)
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A group of hosts under a variant; what is wrong with it is told by the line."""
+
+    scenario: Scenario
+    path: Path
+    form: HostsForm
+    changes: Path  # where the variant stands; empty: there is none
+    variant: VariantForm
+    base: FilePath
+
+    def plans(self) -> Iterable[HostPlan]:
+        form = self.form
+        if form.openb is not None:
+            yield from self._openb_plans(form.openb)
+            return
+        if form.capture is not None:
+            yield from self._captured_plans(self.base / form.capture)
+            return
+        source = form.machine or ""
+        beside = self.base / source
+        try:
+            machine = discover(str(beside) if beside.is_file() else source)
+        except NumalignError as error:
+            raise self.scenario.problem((*self.path, "machine"), str(error)) from error
+        names = tuple(f"{form.group}-{i:04}" for i in range(form.count))
+        yield self._plan(names, machine, form.devices)
+
+    def _captured_plans(self, path: FilePath) -> Iterable[HostPlan]:
+        """The hosts of a capture with what runs there, which stays for the whole run."""
+        form, variant = self.form, self.variant
+        if variant.kubelet or variant.version or form.kubelet:
+            where = self.changes if variant.kubelet or variant.version else self.path
+            raise self.scenario.problem(
+                where, "hosts of a capture keep their configuration, expected no kubelet or version"
+            )
+        try:
+            found = read_fleet(path)
+        except NumalignError as error:
+            raise self.scenario.problem((*self.path, "capture"), str(error)) from error
+        topologies = [nrt.read(bytes(one)).topology for one in found.topologies]
+        pods: dict[str, list[Pod]] = {}
+        for one in found.pods:
+            pod = pod_from_json(bytes(one))
+            if pod.host and not pod.is_over:
+                pods.setdefault(pod.host, []).append(pod.pod)
+        facts = [host_from_json(bytes(one)) for one in found.hosts]
+        hosts, silent = fleet_hosts(facts, {t.name: t for t in topologies}, pods)
+        if silent or not hosts:
+            text = f"{path}: {len(silent)} of {len(silent) + len(hosts)} hosts publish no placement"
+            raise self.scenario.problem((*self.path, "capture"), f"{text}, expected all to")
+        for host in hosts:
+            names = (host.name,)
+            pool = host.pool or form.group
+            yield HostPlan(names, pool, None, None, host.frame, {host.name: host.state})
+
+    def _openb_plans(self, source: str) -> Iterable[HostPlan]:
+        """Two NUMA nodes for each host of the list, with GPUs on both; which is our assumption."""
+        path = self.base / source
+        text = _text(self.scenario, (*self.path, "openb"), path)
+        shapes: dict[tuple[int, int, int], list[str]] = {}
+        for host in openb.host_shapes(str(path), text):
+            key = (host.cpu_milli // 1000, host.memory_mib, host.gpus)
+            shapes.setdefault(key, []).append(host.name)
+        for (cpus, memory, gpus), names in sorted(shapes.items()):
+            cores = max(2, cpus // 4 * 2) // 2
+            machine = discover(f"2s:1n:{cores}c:2t,mem={memory // 2}Mi")
+            devices = {openb.GPU: gpus} if gpus else {}
+            yield self._plan(tuple(names), machine, devices, is_per_host=True)
+
+    def _plan(
+        self,
+        names: tuple[str, ...],
+        machine: Machine,
+        devices: Mapping[str, int],
+        *,
+        is_per_host: bool = False,
+    ) -> HostPlan:
+        fields = {**self.form.kubelet, **self.variant.kubelet}
+        version = Version(self.variant.version or self.form.version)
+        try:
+            config = _config(fields, machine, version)
+            settings = host_settings(config, machine, version=version)
+            placement = PublishedPlacement(
+                machine_info(machine),
+                settings,
+                _devices(machine, devices, is_per_host=is_per_host),
+                (),
+                0,
+                self.form.pods_max,
+            )
+            frame = frame_of(placement)
+        except NumalignError as error:
+            raise self._kubelet_problem(str(error)) from error
+        return HostPlan(names, self.form.group, machine, config, frame)
+
+    def _kubelet_problem(self, text: str) -> WireError:
+        """At the field that the text names, else at all that was given."""
+        # The scenario as it is comes first, so what is wrong with a variant is what it changes.
+        of_variant = bool(self.changes) and bool(self.variant.kubelet)
+        fields = self.variant.kubelet if of_variant else self.form.kubelet
+        path: Path = (*(self.changes if of_variant else self.path), "kubelet")
+        named = next((name for name in fields if name in text), None)
+        if named is None:
+            named = next(
+                (n for n, v in fields.items() if any(str(part) in text for part in _leaves(v))),
+                None,
+            )
+        return self.scenario.problem(path if named is None else (*path, named), text)
 
 
-def _captured_plans(group: HostsForm, variant: VariantForm, path: Path) -> Iterable[HostPlan]:
-    """The hosts of a capture with what runs there, which stays for the whole run."""
-    if variant.kubelet or variant.version or group.kubelet:
-        raise ConfigError(
-            f"{path}: hosts of a capture keep their configuration; leave out kubelet and version"
-        )
-    found = read_fleet(path)
-    topologies = [nrt.read(bytes(one)).topology for one in found.topologies]
-    pods: dict[str, list[Pod]] = {}
-    for one in found.pods:
-        pod = pod_from_json(bytes(one))
-        if pod.host and not pod.is_over:
-            pods.setdefault(pod.host, []).append(pod.pod)
-    facts = [host_from_json(bytes(one)) for one in found.hosts]
-    hosts, silent = fleet_hosts(facts, {t.name: t for t in topologies}, pods)
-    if silent or not hosts:
-        raise ConfigError(
-            f"{path}: {len(silent)} hosts publish no placement, so nothing can be simulated on them"
-        )
-    for host in hosts:
-        names = (host.name,)
-        yield HostPlan(
-            names, host.pool or group.group, None, None, host.frame, {host.name: host.state}
-        )
-
-
-def _openb_plans(
-    where: str, group: HostsForm, fields: Mapping[str, object], version: Version, base: Path
-) -> Iterable[HostPlan]:
-    """Two NUMA nodes for each host of the list, with GPUs on both; which is our assumption."""
-    path = base / str(group.openb)
-    shapes: dict[tuple[int, int, int], list[str]] = {}
-    for host in openb.host_shapes(str(path), _text(path)):
-        key = (host.cpu_milli // 1000, host.memory_mib, host.gpus)
-        shapes.setdefault(key, []).append(host.name)
-    for (cpus, memory, gpus), names in sorted(shapes.items()):
-        cores = max(2, cpus // 4 * 2) // 2
-        machine = discover(f"2s:1n:{cores}c:2t,mem={memory // 2}Mi")
-        devices = {openb.GPU: gpus} if gpus else {}
-        yield _host_plan(
-            where, tuple(names), group, machine, fields, version, devices, is_per_host=True
-        )
-
-
-def _host_plan(
-    where: str,
-    names: tuple[str, ...],
-    group: HostsForm,
-    machine: Machine,
-    fields: Mapping[str, object],
-    version: Version,
-    devices: Mapping[str, int],
-    *,
-    is_per_host: bool = False,
-) -> HostPlan:
-    try:
-        config = _config(fields, machine, version)
-        settings = host_settings(config, machine, version=version)
-        placement = PublishedPlacement(
-            machine_info(machine),
-            settings,
-            _devices(machine, devices, is_per_host=is_per_host),
-            (),
-            0,
-            group.pods_max,
-        )
-        frame = frame_of(placement)
-    except NumalignError as error:
-        raise ConfigError(f"{where}: {error}") from error
-    return HostPlan(names, group.group, machine, config, frame)
+def _leaves(value: object) -> Iterable[object]:
+    """The names and values in a field of a configuration, such as the options of a policy."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield name
+            yield from _leaves(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _leaves(inner)
+    else:
+        yield value
 
 
 def _config(fields: Mapping[str, object], machine: Machine, version: Version) -> KubeletConfig:
@@ -222,10 +257,9 @@ def sim_hosts(plan: Plan, order: Callable[[list[SimHost]], None]) -> list[SimHos
 
 def jobs_of(scenario: Scenario, fleet_cpus: int, seed: int) -> list[Job]:
     """All work of a scenario by arrival; the same for the same seed."""
-    base = Path(scenario.source).parent
     found: list[ListedPod] = []
-    for number, work in enumerate(scenario.form.work):
-        listed = _listed(work, base, fleet_cpus, seed)
+    for number in range(len(scenario.form.work)):
+        listed = _listed(scenario, number, fleet_cpus, seed)
         if len(scenario.form.work) > 1:
             listed = [replace(pod, name=f"w{number}-{pod.name}") for pod in listed]
         found += listed
@@ -236,7 +270,8 @@ def jobs_of(scenario: Scenario, fleet_cpus: int, seed: int) -> list[Job]:
     ]
 
 
-def _listed(work: WorkForm, base: Path, fleet_cpus: int, seed: int) -> list[ListedPod]:
+def _listed(scenario: Scenario, number: int, fleet_cpus: int, seed: int) -> list[ListedPod]:
+    work = scenario.form.work[number]
     if work.preset is not None:
         return presets.generated(
             work.preset,
@@ -246,7 +281,7 @@ def _listed(work: WorkForm, base: Path, fleet_cpus: int, seed: int) -> list[List
             fleet_cpus=fleet_cpus,
             seed=seed,
         )
-    found = _from_list(work, base)
+    found = _from_list(scenario, number)
     if work.arrivals == "shuffled":
         rng = random.Random(f"arrivals {seed}")  # noqa: S311 - a simulation, no secret
         rng.shuffle(found)
@@ -254,25 +289,30 @@ def _listed(work: WorkForm, base: Path, fleet_cpus: int, seed: int) -> list[List
     return found[: work.pods]
 
 
-def _from_list(work: WorkForm, base: Path) -> list[ListedPod]:
+def _from_list(scenario: Scenario, number: int) -> list[ListedPod]:
+    work, base = scenario.form.work[number], FilePath(scenario.source).parent
     readers: dict[str, tuple[str | None, Callable[[str, str], list[ListedPod]]]] = {
         "openb": (work.openb, openb.numa_pods),
         "dlrm": (work.dlrm, dlrm.pods),
         "recorded": (work.recorded, recorded.pods),
     }
-    for place, read in readers.values():
+    for kind, (place, read) in readers.items():
         if place is not None:
             path = base / place
-            return read(str(path), _text(path))
+            return read(str(path), _text(scenario, ("work", number, kind), path))
     raise AssertionError("a source of work names one list")
 
 
-def _text(path: Path) -> str:
-    data = unpacked(read_file(path, str(path)), str(path))
+def _text(scenario: Scenario, where: Path, path: FilePath) -> str:
+    """The text of a file that a scenario names."""
     try:
+        data = unpacked(read_file(path, str(path)), str(path))
         return data.decode()
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: found bytes that are no UTF-8, expected a CSV text") from error
+        text = f"{path}: found bytes that are no UTF-8, expected a CSV text"
+        raise scenario.problem(where, text) from error
+    except NumalignError as error:
+        raise scenario.problem(where, str(error)) from error
 
 
 # The reference mix.

@@ -61,10 +61,7 @@ def _node(host: SimHost) -> dict[str, Any]:
 
 
 def _pod(host: SimHost, uid: str, owner: str) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(pod_record(host.state.pods[uid]))
-    found["metadata"]["ownerReferences"] = [
-        {"kind": "ReplicaSet", "name": owner, "uid": owner, "controller": True}
-    ]
+    found: dict[str, Any] = msgspec.to_builtins(pod_record(host.state.pods[uid], owner))
     found["spec"]["nodeName"] = host.name
     found["status"] = {"phase": "Running"}
     return found

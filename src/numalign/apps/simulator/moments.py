@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from numalign import __version__
@@ -14,14 +15,22 @@ from numalign.core.errors import ConfigError
 from numalign.core.fleet.simulation.model import SimHost
 from numalign.core.fleet.simulation.run import Simulation
 from numalign.core.kubelet.admission.node_fit import PODS
+from numalign.core.machine.machine import Machine
 from numalign.core.pod import Pod
 from numalign.wire import bundle
 from numalign.wire.bundle import About, Bundle, DeviceRecord
 from numalign.wire.checkpoints import state_files
 from numalign.wire.fleet.scenario.reading import Scenario
-from numalign.wire.kubelet.config import document_of
+from numalign.wire.kubelet.config import KubeletConfig, document_of
 from numalign.wire.machine.machine_yaml import to_json
-from numalign.wire.pods.records import ContainerRecord, Metadata, PodRecord, PodSpec, Resources
+from numalign.wire.pods.records import (
+    ContainerRecord,
+    Metadata,
+    OwnerReference,
+    PodRecord,
+    PodSpec,
+    Resources,
+)
 
 _TIME: Final = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(s|m|h|d)?")
 _UNITS: Final = {None: 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -47,17 +56,44 @@ def run_until(scenario: Scenario, until: float, plan: Plan | None = None) -> Sim
     return run
 
 
-def host_bundle(scenario: Scenario, name: str, until: float) -> Bundle:
-    """One host of it."""
+@dataclass(frozen=True, slots=True)
+class OpenedHost:
+    """One host of a run, which was stopped at some moment."""
+
+    run: Simulation
+    host: SimHost
+    scheduler: str
+    machine: Machine
+    config: KubeletConfig
+
+
+def opened_host(scenario: Scenario, name: str, until: float) -> OpenedHost:
+    """A host as it is then, with the first scheduler and seed of the scenario."""
     plan = plans(scenario)[0]
-    if not any(name in group.names for group in plan.hosts):
+    group = next((group for group in plan.hosts if name in group.names), None)
+    if group is None:
         first = plan.hosts[0].names[0]
         raise ConfigError(f"--host: found no host {name!r} in the scenario; one is {first}")
-    run = run_until(scenario, until, plan)
-    host = next(host for host in run.hosts if host.name == name)
-    group = next(group for group in plan.hosts if name in group.names)
     if group.machine is None or group.config is None:
         raise ConfigError(f"--host: {name} comes from a capture, which has no whole machine")
+    run = run_until(scenario, until, plan)
+    host = next(host for host in run.hosts if host.name == name)
+    return OpenedHost(run, host, plan.schedulers[0], group.machine, group.config)
+
+
+def when(scenario: Scenario, opened: OpenedHost) -> str:
+    """Of which run this is, and which moment."""
+    now = opened.run.now
+    hours = f" ({now / 3600:.1f} h)" if now >= 3600 else ""
+    return (
+        f"a simulated host, {now:.0f} s{hours} after the start, scheduler {opened.scheduler}, "
+        f"seed {scenario.seeds[0]}"
+    )
+
+
+def host_bundle(scenario: Scenario, opened: OpenedHost) -> Bundle:
+    """It as a bundle."""
+    host, name = opened.host, opened.host.name
     settings = host.frame.host.settings
     about = About(
         created_at=_EPOCH,
@@ -68,18 +104,15 @@ def host_bundle(scenario: Scenario, name: str, until: float) -> Bundle:
         pods_complete=True,
         pods_max=host.frame.totals[PODS],
         devices={n: tuple(_devices(host, n)) for n in sorted(host.state.devices.resources)},
-        notes=(
-            f"a simulated host, {run.now:.0f} s after the start, scheduler "
-            f"{plan.schedulers[0]}, seed {scenario.seeds[0]}",
-        ),
+        notes=(when(scenario, opened),),
     )
     files = state_files.encoded(host.state, settings)
     records = tuple(pod_record(pod) for pod in host.state.pods.values())
     return Bundle(
         about,
         {
-            bundle.MACHINE: to_json(group.machine).encode(),
-            bundle.CONFIG: bundle.document(document_of(group.config)),
+            bundle.MACHINE: to_json(opened.machine).encode(),
+            bundle.CONFIG: bundle.document(document_of(opened.config)),
             bundle.PODS: bundle.pod_list(records),
             **{f"state/{file}": data for file, data in files.items()},
         },
@@ -93,7 +126,7 @@ def _devices(host: SimHost, name: str) -> Iterable[DeviceRecord]:
         yield DeviceRecord(device, resource.nodes_of[device], is_healthy)
 
 
-def pod_record(pod: Pod) -> PodRecord:
+def pod_record(pod: Pod, owner: str = "") -> PodRecord:
     containers = [
         ContainerRecord(
             name=container.name,
@@ -105,6 +138,15 @@ def pod_record(pod: Pod) -> PodRecord:
         for container in pod.containers
     ]
     return PodRecord(
-        metadata=Metadata(name=pod.name, namespace=pod.namespace, uid=pod.uid),
+        metadata=Metadata(
+            name=pod.name,
+            namespace=pod.namespace,
+            uid=pod.uid,
+            ownerReferences=[_made_by(owner)] if owner else None,
+        ),
         spec=PodSpec(containers=containers),
     )
+
+
+def _made_by(owner: str) -> OwnerReference:
+    return OwnerReference("apps/v1", "ReplicaSet", owner, owner, controller=True)

@@ -5,11 +5,14 @@ A run knows nothing of the others, so the results do not depend on how many go o
 
 from __future__ import annotations
 
+import math
 import random
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
+from multiprocessing import Array, Value
 
 from numalign.apps.simulator.building import Plan, jobs_of, mix_of, plans, shapes_of, sim_hosts
 from numalign.core.fleet.simulation.model import Job, RunResult, SimHost
@@ -110,18 +113,59 @@ def _one_by_one(
             return
 
 
+class _Shared:
+    """What runs in other processes and the one that waits for them tell each other."""
+
+    def __init__(self, tasks: int) -> None:
+        self.shares = Array("d", tasks, lock=False)  # how much of each run is done
+        self.is_stopped = Value("b", 0, lock=False)
+
+    @property
+    def done(self) -> float:
+        return math.fsum(self.shares) / len(self.shares)
+
+
+def _join(shared: _Shared) -> None:
+    """In each process of the pool. Ctrl-C goes to all of them; only the first is to heed it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _there.append(shared)
+
+
+_there: list[_Shared] = []
+
+
+def _done_there(scenario: Scenario, number: int, task: Task) -> Done | None:
+    shared = _there[-1]
+    if shared.is_stopped.value:
+        return None
+
+    def progress(share: float) -> bool:
+        shared.shares[number] = share
+        return bool(shared.is_stopped.value)
+
+    found = done(scenario, task, progress)
+    shared.shares[number] = 1.0
+    return found
+
+
 def _side_by_side(
     scenario: Scenario, tasks: Sequence[Task], jobs: int, on_progress: Callable[[float], bool]
 ) -> Iterator[Done]:
-    with ProcessPoolExecutor(jobs) as pool:
-        pending: set[Future[Done]] = {pool.submit(done, scenario, task) for task in tasks}
+    shared = _Shared(len(tasks))
+    with ProcessPoolExecutor(jobs, initializer=_join, initargs=(shared,)) as pool:
+        pending: set[Future[Done | None]] = {
+            pool.submit(_done_there, scenario, i, task) for i, task in enumerate(tasks)
+        }
         try:
             while pending:
                 ready, pending = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
-                yield from (future.result() for future in ready)
-                if on_progress(1 - len(pending) / len(tasks)):
-                    break
+                yield from filter(None, (future.result() for future in ready))
+                if on_progress(shared.done) and not shared.is_stopped.value:
+                    # Those that go on end with what they have; the others do not begin.
+                    shared.is_stopped.value = 1
+                    pending = {future for future in pending if not future.cancel()}
         finally:
+            shared.is_stopped.value = 1
             for future in pending:
                 future.cancel()
 

@@ -13,6 +13,7 @@ from numalign.cli.app import examples, new_app
 from numalign.cli.options import (
     AllowedHostOption,
     MachineOption,
+    ShapesOption,
     TlsCertOption,
     TlsKeyOption,
     optional,
@@ -87,7 +88,7 @@ def socket_of(text: str | None) -> Path | None:
     )
 )
 @unfold
-def agent(
+def agent(  # noqa: PLR0913 - one parameter for each option
     *,
     config: ConfigOption = None,
     pods: Annotated[
@@ -116,6 +117,7 @@ def agent(
         ),
     ] = None,
     machine: MachineOption = None,
+    shapes: ShapesOption = None,
     listening: ListenOptions,
 ) -> int:
     """Run the node agent: admit pods, run and pin them, repair drift.
@@ -135,4 +137,5 @@ def agent(
         ends_pods=False,
         cri_socket=cri_socket,
         objects=objects,
+        shapes=shapes,
     )

@@ -46,6 +46,7 @@ def run_agent(  # noqa: PLR0913 - the options of a command
     cri_socket: str | None = None,
     objects: Path | None = None,
     pods_as: Asker | None = None,
+    shapes: Path | None = None,
 ) -> int:
     """Runs an agent until it is told to stop; the exit code."""
     check_runtime(runtime)
@@ -61,6 +62,7 @@ def run_agent(  # noqa: PLR0913 - the options of a command
         socket_of(cri_socket),
         objects_dir=objects,
         pods_as=pods_as,
+        shapes=shapes,
     )
     lines_dropped = configure_logs()
     make_private(directory)

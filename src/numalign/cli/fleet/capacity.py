@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -17,8 +18,9 @@ from numalign.cli.output import Output, output_option
 from numalign.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from numalign.core.cluster.scheduling.constraints import HostFacts
     from numalign.core.fleet.capacity import Capacity, FleetHost
-    from numalign.core.pod import Pod
+    from numalign.wire.kubernetes.scheduling import ClusterPod
 
 FORMATS: Final = ("table", "json", "yaml")
 HEAD: Final = ("POOL", "HOSTS", "FITS", "WHAT BINDS")
@@ -73,17 +75,23 @@ def capacity(
     shapes = _shapes(shape or [], files or [])
     found = from_capture(source) if source else read_cluster(cluster, with_pods=True)
     fleet, silent = fleet_hosts(found.hosts, found.topologies, found.pods_by_host(), pool_label)
+    facts = {host.name: host for host in found.hosts}
     if not fleet:
         raise ConfigError(
             f"none of {len(silent)} hosts publishes its placement. Run 'numalign export' on them."
         )
     out = Output.of(ctx)
-    counts = {name: capacities(fleet, pod) for name, pod in shapes.items()}
+    counts = {
+        name: capacities(fleet, one.pod, partial(_objection, one, facts))
+        for name, one in shapes.items()
+    }
     if output != "table":
         out.data(output, [_record(name, fleet, silent, own) for name, own in counts.items()])
     else:
         for name, own in counts.items():
             _show(out, name, fleet, own, by_host=hosts)
+        for name in (name for name, one in shapes.items() if one.rules is not None):
+            out.text(f"{name}: its rules about other pods are not looked at\n")
         if silent:
             shown = ", ".join(silent[:5]) + (", …" if len(silent) > 5 else "")
             out.text(f"not counted, since they publish no placement: {len(silent)} ({shown})\n")
@@ -91,25 +99,53 @@ def capacity(
     return OK if fits else FAILED
 
 
-def read_shapes(texts: Sequence[str], files: Sequence[str]) -> list[Pod]:
-    """The pods of texts and manifests; texts may say the same twice."""
-    by_text = [pod for text in texts for pod in _shapes([text], []).values()]
-    return [*by_text, *(_shapes([], files).values() if files else ())]
+def read_wanted(texts: Sequence[str], files: Sequence[str]) -> list[ClusterPod]:
+    """All pods of texts and manifests, each with a uid and a name of its own."""
+    from dataclasses import replace
 
-
-def _shapes(texts: Sequence[str], files: Sequence[str]) -> dict[str, Pod]:
     from numalign.cli.manifests import texts as read_texts
-    from numalign.wire.fleet.shapes import shape_of
     from numalign.wire.kubernetes.scheduling import pods_of_manifest
 
-    found = {text: shape_of(text) for text in texts}
+    found = [pod for text in texts for pod in _shapes([text], []).values()]
     for place in files:
         for source, data in read_texts(place):
-            for pod in pods_of_manifest(data, source=source):
-                found[f"{pod.pod.namespace or 'default'}/{pod.pod.name}"] = pod.pod
+            found += pods_of_manifest(data, source=source, replicas=True)
+    names = Counter(one.pod.name for one in found)
+    wanted = []
+    for i, one in enumerate(found):
+        name = one.pod.name if names[one.pod.name] == 1 else f"{one.pod.name} ({i + 1})"
+        wanted.append(replace(one, pod=replace(one.pod, uid=f"wanted-{i}", name=name)))
+    return wanted
+
+
+def _shapes(texts: Sequence[str], files: Sequence[str]) -> dict[str, ClusterPod]:
+    from numalign.cli.manifests import texts as read_texts
+    from numalign.core.cluster.scheduling.constraints import HostRequirements, Toleration
+    from numalign.wire.fleet.shapes import shape_of
+    from numalign.wire.kubernetes.scheduling import ClusterPod, pods_of_manifest
+
+    # A shape says amounts and nothing else, so no taint keeps it away.
+    anywhere = HostRequirements(tolerations=(Toleration(operator="Exists"),))
+    found = {text: ClusterPod(shape_of(text), anywhere) for text in texts}
+    for place in files:
+        for source, data in read_texts(place):
+            for one in pods_of_manifest(data, source=source):
+                found[f"{one.pod.namespace or 'default'}/{one.pod.name}"] = one
     if not found:
         raise ConfigError("found no shape, expected --shape cpu=16,memory=64Gi or -f FILE")
     return found
+
+
+def _objection(pod: ClusterPod, facts: Mapping[str, HostFacts], name: str) -> str | None:
+    """Why a host is not for a pod, whatever room it has."""
+    from numalign.core.cluster.scheduling.constraints import objection
+
+    host = facts.get(name)
+    if host is None:
+        return None
+    if host.is_unschedulable:
+        return "closed for new pods (cordoned)"
+    return objection(pod.requirements, host) if host.is_ready else "not ready"
 
 
 def _pools(

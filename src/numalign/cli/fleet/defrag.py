@@ -17,6 +17,7 @@ from numalign.core.errors import ConfigError
 if TYPE_CHECKING:
     from numalign.apps.defrag.planning import DefragPlan, Question, Rules
     from numalign.cli.cluster.client import Cluster
+    from numalign.wire.kubernetes.scheduling import ClusterPod
 
 FORMATS: Final = ("table", "json", "yaml", "commands")
 HEAD: Final = ("STEP", "POD", "FROM", "TO")
@@ -82,6 +83,7 @@ def defrag(  # noqa: PLR0913 - one parameter for each option
     if a goal cannot be reached, or if --execute met a surprise.
     """
     from numalign.cli.cluster.client import from_capture, read_cluster
+    from numalign.cli.fleet.capacity import read_wanted
 
     if execute and source is not None:
         raise ConfigError("--execute: a capture cannot be changed; leave out --from.")
@@ -89,8 +91,9 @@ def defrag(  # noqa: PLR0913 - one parameter for each option
         raise ConfigError("expected one goal: pods (-f, --shape), --align or --moves")
     found = from_capture(source) if source else read_cluster(cluster, with_pods=True)
     rules = _rules(selector, namespaces, priority_max, cluster, is_live=source is None)
-    question = _question(found, rules)
-    plan = _plan(question, found, files or [], shape or [], align=align, moves=moves)
+    wanted = read_wanted(shape or [], files or [])
+    question = _question(found, rules, wanted)
+    plan = _plan(question, found, wanted, align=align, moves=moves)
     out = Output.of(ctx)
     _show(out, plan, output)
     if execute and plan.moves:
@@ -115,7 +118,7 @@ def _rules(
     return Rules(chosen, frozenset(namespaces or ()), priority_max, tuple(budgets))
 
 
-def _question(found: Cluster, rules: Rules) -> Question:
+def _question(found: Cluster, rules: Rules, wanted: list[ClusterPod]) -> Question:
     from numalign.apps.cluster_view.fleet import fleet_hosts
     from numalign.apps.defrag.planning import question_of
 
@@ -127,31 +130,23 @@ def _question(found: Cluster, rules: Rules) -> Question:
             f"none of {len(silent) + len(hosts)} hosts publishes its placement and takes pods. "
             "Run 'numalign export' on them."
         )
-    return question_of(fleet, found.pods, rules)
+    return question_of(fleet, found.pods, rules, found.hosts, wanted)
 
 
 def _plan(
     question: Question,
     found: Cluster,
-    files: list[str],
-    shapes: list[str],
+    wanted: list[ClusterPod],
     *,
     align: bool,
     moves: int | None,
 ) -> DefragPlan:
-    from dataclasses import replace
-
     from numalign.apps.defrag import planning
-    from numalign.cli.fleet.capacity import read_shapes
 
     if align:
         return planning.align(question)
-    if files or shapes:
-        pods = [
-            replace(pod, uid=f"wanted-{i}", name=pod.name if pod.namespace else f"shape-{i}")
-            for i, pod in enumerate(read_shapes(shapes, files))
-        ]
-        return planning.let_in(question, pods)
+    if wanted:
+        return planning.let_in(question, [one.pod for one in wanted])
     mix = planning.running_mix(found.pods)
     if not mix:
         raise ConfigError("no Guaranteed pod runs there, so nothing is known of what is expected")
@@ -178,7 +173,10 @@ def _show(out: Output, plan: DefragPlan, output: str) -> None:
     for name in plan.unresolved:
         out.text(f"no way was found for {name}\n")
     if plan.before is not None and plan.after is not None:
-        out.text(f"F_numa: {plan.before:.1f} CPUs before, {plan.after:.1f} after\n")
+        out.text(
+            f"F_numa (idle CPUs of no use to the pods that run now): {plan.before:.1f} before, "
+            f"{plan.after:.1f} after; no plan of so many moves gets below {plan.least:.1f}\n"
+        )
     if plan.lower_bound is not None and plan.moves:
         if plan.lower_bound >= len(plan.moves):
             out.text("no plan has fewer moves\n")
@@ -209,7 +207,9 @@ def _execute(out: Output, plan: DefragPlan, cluster: ClusterOptions) -> int:
                     out.text(f"{_count(done)} made, {_count(left)} left; plan anew before more\n")
                     return FAILED
                 done += 1
-                out.text(f"{done}/{len(plan.moves)}: {step.move.name} runs on {step.move.target}\n")
+                out.text(
+                    f"{done}/{len(plan.moves)}: {step.move.name} is ready on {step.move.target}\n"
+                )
         return FAILED if plan.unresolved else OK
 
     return asyncio.run(run())

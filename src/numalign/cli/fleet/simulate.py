@@ -31,8 +31,8 @@ app = new_app()
     epilog=examples(
         "numalign simulate examples/scenarios/telco.yaml",
         "numalign simulate examples/scenarios/telco.yaml -o report --jobs 4",
-        "numalign simulate fleet.yaml --host edge-0007 --at 36h --scheduler totals "
-        "-o edge-0007.tar.gz",
+        "numalign simulate fleet.yaml --host edge-0007 --at 36h -o edge-0007.html",
+        "numalign simulate fleet.yaml --host edge-0007 --scheduler totals -o edge-0007.tar.gz",
     )
 )
 def simulate(  # noqa: PLR0913, PLR0917 - one parameter for each option
@@ -45,7 +45,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - one parameter for each option
             "-o",
             metavar="DIR|FILE",
             help="Write report.html, report.json, summary.csv and samples.csv into this directory; "
-            "with --host, the bundle into this file.",
+            "with --host, the host into this file: the agent's page as NAME.html, else a bundle.",
         ),
     ] = None,
     jobs: Annotated[
@@ -61,7 +61,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - one parameter for each option
     ] = None,
     host: Annotated[
         str | None,
-        optional("--host", metavar="NAME", help="Write one simulated host as a bundle instead."),
+        optional("--host", metavar="NAME", help="Write one simulated host instead."),
     ] = None,
     at: Annotated[
         str | None,
@@ -108,13 +108,14 @@ def _read(path: Path, seeds: str | None, schedulers: list[str] | None) -> Scenar
     chosen = found.seeds if seeds is None else seeds_of(seeds)
     if chosen is None:
         raise ConfigError(f"--seeds: found {seeds!r}, expected a number or a range such as 1-3")
-    return Scenario(found.source, form, chosen)
+    return Scenario(found.source, form, chosen, found.lines)
 
 
 def _compared(out: Output, scenario: Scenario, output: Path | None, jobs: int) -> int:
     from numalign.apps.simulator.notes import notes_of
     from numalign.apps.simulator.report.files import HTML, files
-    from numalign.apps.simulator.report.summary import rows, words
+    from numalign.apps.simulator.report.summary import rows
+    from numalign.apps.simulator.report.words import words
     from numalign.apps.simulator.running import all_done, in_order, tasks_of
     from numalign.cli.fleet.run_progress import RunProgress
 
@@ -123,16 +124,22 @@ def _compared(out: Output, scenario: Scenario, output: Path | None, jobs: int) -
     results = in_order(scenario, done)
     notes = list(notes_of(scenario.form))
     missing = len(tasks_of(scenario)) - sum(1 for result in results if result.is_complete)
-    if missing:
-        notes.insert(0, f"Interrupted: {missing} of {len(tasks_of(scenario))} runs are not whole.")
     if not results:
-        raise ConfigError("interrupted before the first run came to an end: there is no report.")
+        raise ConfigError("interrupted before any pod came: there is nothing to report.")
+    if missing:
+        notes.insert(
+            0, f"Interrupted: {missing} of {len(tasks_of(scenario))} runs did not come to an end."
+        )
+        out.text(f"{notes[0]}\n")
     _show(out, rows(results))
     for text in words(rows(results)):
         out.text(f"{text}\n")
     attempts = sum(one.result.attempts for one in done)
     seconds = sum(one.seconds for one in done)
-    out.text(f"{attempts} decisions of kubelets in {seconds:.1f} s of CPU time\n")
+    rate = attempts / seconds if seconds else 0.0
+    out.text(
+        f"{attempts} decisions of kubelets in {seconds:.1f} s of CPU time: {rate:,.0f} per second\n"
+    )
     if output is not None:
         try:
             output.mkdir(parents=True, exist_ok=True)
@@ -188,14 +195,21 @@ def _whole_fleet(out: Output, scenario: Scenario, at: str | None, output: Path |
 def _one_host(
     out: Output, scenario: Scenario, name: str, at: str | None, output: Path | None
 ) -> int:
-    from numalign.apps.simulator.moments import host_bundle, seconds_of
+    from numalign.apps.simulator.moments import host_bundle, opened_host, seconds_of, when
+
+    opened = opened_host(scenario, name, seconds_of(at))
+    path = output or Path(f"{name}.tar.gz")
+    out.text(f"{when(scenario, opened)}\n")
+    if path.suffix == ".html":
+        from numalign.apps.simulator.opened import page_answers
+        from numalign.web.page import stored_page
+
+        out.file(path, stored_page(page_answers(scenario, opened)).encode())
+        out.text(f"{path}: open it in a browser\n")
+        return OK
     from numalign.wire.bundle import packed
 
-    found = host_bundle(scenario, name, seconds_of(at))
-    path = output or Path(f"{name}.tar.gz")
-    data = packed(found)
+    data = packed(host_bundle(scenario, opened))
     out.private_file(path, data)
-    for note in found.about.notes:
-        out.text(f"{note}\n")
     out.text(f"{path}: {len(data)} bytes; open it with 'numalign explain --on {path}'\n")
     return OK

@@ -6,7 +6,7 @@ which no NUMA node has enough, or several that no NUMA node has together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
@@ -29,7 +29,7 @@ class Where(StrEnum):
     TOTAL = "total"  # on the whole host
     NODE = "numa-node"  # on every NUMA node
     TOGETHER = "together"  # each is there, but not all of them on the same NUMA nodes
-    RULE = "rule"  # a rule of the kubelet, whatever is free
+    RULE = "rule"  # a rule of the kubelet or the scheduler, whatever is free
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +137,20 @@ def state_key(frame: Frame, state: HostState) -> tuple[object, ...]:
     return (id(frame), state.cpu.shared, accounts, busy, tuple(sorted(left.items())))
 
 
-def capacities(fleet: Iterable[FleetHost], pod: Pod) -> dict[str, Capacity]:
+Objection = Callable[[str], str | None]  # why a host is not for a pod, whatever room it has
+
+
+def capacities(
+    fleet: Iterable[FleetHost], pod: Pod, objection: Objection = lambda _: None
+) -> dict[str, Capacity]:
     """How many more fit on each host; hosts that are alike are filled once."""
     known: dict[tuple[object, ...], Capacity] = {}
     found: dict[str, Capacity] = {}
     for host in fleet:
+        why = objection(host.name)
+        if why is not None:
+            found[host.name] = Capacity(0, Binding(Where.RULE, (), why))
+            continue
         key = state_key(host.frame, host.state)
         if key not in known:
             known[key] = filled(host.frame, host.state, pod)

@@ -101,16 +101,21 @@ def f_numa(hosts: Iterable[tuple[Rooms, HostState, Room]], mix: Mix, resource: s
 
 def stranded(rooms: Rooms, room: Room, mix: Mix, resource: str) -> int:
     """What is idle on NUMA nodes where no pod of the mix that asks for it could sit."""
+    return sum(stranded_by_node(rooms, room, mix, resource))
+
+
+def stranded_by_node(rooms: Rooms, room: Room, mix: Mix, resource: str) -> list[int]:
+    """The same for each NUMA node, in their order."""
     asks = [rooms.ask(one.pod).of_node for one in mix]
     users = [amounts for amounts in asks if amounts is not None and amounts.get(resource)]
     if not users:
-        return 0
-    return sum(
-        node.get(resource, 0)
+        return [0] * len(room.nodes)
+    return [
+        0
+        if any(all(node.get(n, 0) >= a for n, a in own.items()) for own in users)
+        else node.get(resource, 0)
         for node in room.nodes
-        if node.get(resource, 0)
-        and not any(all(node.get(n, 0) >= a for n, a in own.items()) for own in users)
-    )
+    ]
 
 
 def odd_cpus(room: Room) -> int:

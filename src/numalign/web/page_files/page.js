@@ -16,6 +16,8 @@ const traces = new Map();   // decision -> its lines, once they were asked for
 const open = new Set();     // decisions whose trace is shown
 const last = {};            // what was shown last, by path
 let chosen = null, timer = null, stream = null;
+// A host that does not run, such as a simulated one, has its answers in the page itself.
+const stored = byId('stored') ? JSON.parse(byId('stored').textContent) : null;
 
 function make(tag, text, name) {
   const found = document.createElement(tag);
@@ -38,7 +40,8 @@ function size(bytes) {
   return bytes.toFixed(bytes % 1 && bytes < 100 ? 1 : 0) + ' ' + units[unit];
 }
 function age(text) {
-  const seconds = Math.max(0, (Date.now() - Date.parse(text)) / 1000);
+  const now = stored ? stored.seconds * 1000 : Date.now();
+  const seconds = Math.max(0, (now - Date.parse(text)) / 1000);
   for (const [unit, letter] of [[86400, 'd'], [3600, 'h'], [60, 'm']])
     if (seconds >= unit) return Math.floor(seconds / unit) + letter;
   return Math.floor(seconds) + 's';
@@ -266,6 +269,10 @@ function machine(found) {
     box.append(fits, occupants(node, found.devices));
     return [box];
   });
+  const room = found.capacity || [];
+  byId('capacity').hidden = !room.length;
+  byId('capacity-list').replaceChildren(table(['shape', 'more pods', 'what stops the next one'],
+    room.map(one => ({cells: [one.shape, one.pods, one.binding], names: ['name', 'num', 'text']})), ''));
   const bare = found.nodes.filter(isBare).map(node => node.id);
   if (bare.length) boxes.push(make('p', count(bare.length, 'NUMA node') +
     ' without CPUs and memory of any kind: ' + bare.join(', '), 'soft'));
@@ -366,6 +373,7 @@ function lamp(isOn, text) {
   byId('live').textContent = text;
 }
 function follow() {
+  if (stored) return;
   if (stream) stream.close();
   stream = new EventSource('events');
   stream.onopen = () => look();
@@ -376,6 +384,11 @@ function follow() {
 // Looking.
 
 async function load(path, show) {
+  if (stored) {
+    if (last[path] === undefined && stored[path]) show(stored[path]);
+    last[path] = '';
+    return;
+  }
   const answer = await fetch(path, {cache: 'no-store'});
   if (!answer.ok && path !== 'readyz') throw new Error(path + ': ' + answer.status);
   const text = await answer.text();
@@ -405,12 +418,12 @@ async function look() {
       load('manifests', manifests),
       load('decisions?trace=false&limit=' + DECISIONS_SHOWN, decisions)]);
     const isLive = stream && stream.readyState === EventSource.OPEN;
-    lamp(true, (isLive ? 'live, ' : '') + 'as of ' + new Date().toLocaleTimeString());
+    lamp(true, stored ? stored.when : (isLive ? 'live, ' : '') + 'as of ' + new Date().toLocaleTimeString());
     choose(chosen);
   } catch (error) {
     lamp(false, 'the agent does not answer (' + error.message + '); what follows may be old');
   }
-  if (!timer && !document.hidden) timer = setTimeout(look, LOOK_ANYWAY_MS);
+  if (!timer && !document.hidden && !stored) timer = setTimeout(look, LOOK_ANYWAY_MS);
 }
 function lookSoon(ms) {
   if (timer) clearTimeout(timer);
@@ -433,9 +446,10 @@ document.addEventListener('visibilitychange', () => {
   if (document.hidden) {
     clearTimeout(timer);
     timer = null;
-    stream.close();
+    if (stream) stream.close();
   } else follow();
 });
 ['pods', 'own', 'free', 'memory'].forEach(id => tile(id, '…', '', ''));
+document.querySelectorAll('.running').forEach(part => { part.hidden = Boolean(stored); });
 look();
 follow();

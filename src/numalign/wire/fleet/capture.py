@@ -6,7 +6,8 @@
     pods.json          a list of v1.Pod: names, labels, owners, resources, placement rules
 
 Only members that are listed here get in, so nothing secret can: no environment, no command, no
-volume, no annotation. The placement that our exporter publishes is in the topologies.
+annotation of a pod, of volumes only the names of claims. The placement that our exporter publishes
+is in the topologies.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import msgspec
 from numalign.core.errors import WireError
 from numalign.wire import bundle
 from numalign.wire.faults import DECODE_FAULTS
+from numalign.wire.kubernetes import nrt
 
 KIND: Final = "FleetCapture"
 ABOUT: Final = "fleet.json"
@@ -44,6 +46,13 @@ _POD: Final[_Kept] = {
     "spec": {
         **dict.fromkeys(("nodeName", "schedulerName", "priority", "nodeSelector"), _WHOLE),
         **dict.fromkeys(("affinity", "tolerations", "overhead", "resources"), _WHOLE),
+        **dict.fromkeys(("topologySpreadConstraints", "hostNetwork"), _WHOLE),
+        # Only that a claim may hold the pod to its host, and whose.
+        "volumes": {
+            "persistentVolumeClaim": {"claimName": _WHOLE},
+            "ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": _WHOLE}}},
+        },
+        "resourceClaims": {"name": _WHOLE},
         "schedulingGates": _WHOLE,
         "containers": _RESOURCES,
         "initContainers": _RESOURCES,
@@ -55,9 +64,12 @@ _NODE: Final[_Kept] = {
     "spec": {"taints": _WHOLE, "unschedulable": _WHOLE},
     "status": {"allocatable": _WHOLE, "conditions": {"type": _WHOLE, "status": _WHOLE}},
 }
+_ANNOTATIONS: Final[_Kept] = dict.fromkeys(
+    (nrt.PLACEMENT_ANNOTATION, nrt.FINGERPRINT_ANNOTATION), _WHOLE
+)
 _TOPOLOGY: Final[_Kept] = {
     **dict.fromkeys(("apiVersion", "kind", "topologyPolicies", "zones", "attributes"), _WHOLE),
-    "metadata": {"name": _WHOLE, "annotations": _WHOLE},
+    "metadata": {"name": _WHOLE, "annotations": _ANNOTATIONS},
 }
 
 

@@ -79,13 +79,16 @@ def pod_from_json(data: bytes) -> ClusterPod:
     return _cluster_pod(objects.read(objects.POD, data))
 
 
-def pods_of_manifest(data: bytes, *, source: str) -> list[ClusterPod]:
-    """The pods of a manifest, which nobody has checked yet; one of each workload."""
+def pods_of_manifest(data: bytes, *, source: str, replicas: bool = False) -> list[ClusterPod]:
+    """The pods of a manifest, which nobody has checked yet; one of each workload, or all."""
     found = []
     for number, workload in enumerate(expanded(data, source=source).required().workloads):
         pod = pod_of(workload.template)
         uid = pod.pod.uid or f"manifest-{number}"
-        found.append(replace(pod, pod=replace(pod.pod, uid=uid), host=""))
+        names = [one.metadata.name for one in workload.pods] if replicas else []
+        for i, name in enumerate(names or [pod.pod.name]):
+            core = replace(pod.pod, uid=f"{uid}-{i}" if i else uid, name=name)
+            found.append(replace(pod, pod=core, host=""))
     return found
 
 

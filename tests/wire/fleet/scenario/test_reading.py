@@ -8,12 +8,20 @@ from numalign.wire.fleet.scenario.reading import read
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        ("count: 5", "count: five", "s.yaml: line 7: hosts[0].count: found str, expected int"),
+        (
+            "count: 5",
+            "count: five",
+            "s.yaml: line 7: hosts[0].count: found a text, expected a whole number",
+        ),
         ("count: 5", "cuont: 5", "s.yaml: line 7: hosts[0].cuont: found a field that no scenario"),
         ("count: 5", "count: 0", "s.yaml: line 7: hosts[0].count: found 0, expected 1 to"),
         ("kind: Scenario", "kind: Pod", "s.yaml: line 3: kind: found 'Pod', expected Scenario"),
         ("seeds: 1-2", "seeds: 1..2", "s.yaml: line 17: seeds: found '1..2', expected a number or"),
-        ("preset: web-mix", "preset: web", "s.yaml: line 12: work[0].preset: invalid enum value"),
+        (
+            "preset: web-mix",
+            "preset: web",
+            "line 12: work[0].preset: found 'web', expected one of telco, gpu-training",
+        ),
         ("pods: 300", "pods: -1", "s.yaml: line 13: work[0].pods: found -1, expected 1 to"),
         (
             "    machine: 2s:1n:8c:2t,mem=64Gi\n",
@@ -24,6 +32,17 @@ from numalign.wire.fleet.scenario.reading import read
         ("samples: 12", "schedulers: [numa]", "line 16: schedulers[0]: found the scheduler 'numa'"),
         ("samples: 12", "mix: {a: {cpu: x}}", "line 16: mix.a: expected amounts such as cpu: 16"),
         ("name: small\n", "bench: 1\n", "s.yaml: line 4: bench: found a field that no scenario"),
+        ("count: 5", "podsMax: 0", "s.yaml: line 7: hosts[0].podsMax: found 0, expected 1 to"),
+        (
+            "samples: 12",
+            "controllers: {attemptsMax: 0}",
+            "s.yaml: line 16: controllers.attemptsMax: found 0, expected 1 to",
+        ),
+        (
+            "samples: 12",
+            "mix: {a: {cpu: 4}}\nshapes: {a: {cpu: x}}",
+            "s.yaml: line 17: shapes.a: expected amounts",
+        ),
         ("vf: 4", "vf: -4", "line 9: hosts[0].devices.intel.com/sriov_vf: found -4, expected"),
     ],
 )

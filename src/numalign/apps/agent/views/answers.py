@@ -228,6 +228,14 @@ class Shape(_Answer):
     devices: Annotated[dict[str, int], _is("free devices by resource")]
 
 
+class RoomFor(_Answer):
+    """How many more pods of a reference shape the host takes, and what stops the next one."""
+
+    shape: str
+    pods: int
+    binding: str
+
+
 class Node(_Answer):
     machine: MachineFacts
     settings: SettingsInForce
@@ -238,6 +246,9 @@ class Node(_Answer):
     nodes: list[NumaNode]
     devices: list[Device]
     largest: list[Shape]
+    capacity: Annotated[
+        list[RoomFor], _is("for the reference shapes that the agent was given")
+    ] = []
 
 
 # The rest.

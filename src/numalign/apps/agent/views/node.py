@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 from numalign.apps.agent.model import AgentSetup, AgentState, sits_on
 from numalign.apps.agent.views import answers
+from numalign.core.cluster.scheduling.rebuild import Frame
+from numalign.core.fleet import capacity
 from numalign.core.kubelet.devices.devices import DeviceResource
 from numalign.core.kubelet.host import Host
 from numalign.core.kubelet.state import CpuState, MemoryState, MemoryTable
@@ -37,6 +39,7 @@ def node_view(setup: AgentSetup, state: AgentState, machine: Machine) -> answers
         nodes=[_node(setup, state, node, machine) for node in machine.nodes],
         devices=[device for r in sorted(_known(state)) for device in _devices(state, r)],
         largest=[_largest(setup, state, node.id, left) for node in machine.nodes],
+        capacity=_capacity(setup, state),
     )
 
 
@@ -205,3 +208,9 @@ def _largest(setup: AgentSetup, state: AgentState, node: int, left: Amounts) -> 
     """The largest container with CPUs and memory of its own that this node alone can hold."""
     shape = largest_fit.room(setup.host, state.host, 1 << node, left)
     return answers.Shape(node, shape.cpus, dict(shape.memory), dict(shape.devices))
+
+
+def _capacity(setup: AgentSetup, state: AgentState) -> list[answers.RoomFor]:
+    frame = Frame(setup.host, setup.totals, state.host)
+    found = ((one.name, capacity.filled(frame, state.host, one.pod)) for one in setup.shapes)
+    return [answers.RoomFor(name, own.count, own.binding.words) for name, own in found]

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from numalign.apps.simulator.report import page
-from numalign.apps.simulator.report.summary import percentile, rows, words
+from numalign.apps.simulator.report.summary import percentile, rows
+from numalign.apps.simulator.report.words import words
 from numalign.core.fleet.simulation.model import RunResult
 from numalign.wire.fleet.scenario.form import ScenarioForm
 

@@ -12,7 +12,8 @@ from typing import Final
 
 from numalign.apps.simulator.report import charts
 from numalign.apps.simulator.report.charts import Series
-from numalign.apps.simulator.report.summary import Row, Spread, percentile, ranked, rows, words
+from numalign.apps.simulator.report.summary import Row, Spread, percentile, ranked, rows
+from numalign.apps.simulator.report.words import words
 from numalign.core.fleet.simulation.model import RunResult
 from numalign.wire.fleet.scenario.form import ScenarioForm
 
@@ -26,7 +27,8 @@ body { margin: 2rem auto; max-width: 82rem; padding: 0 1.5rem; color: var(--ink)
 h1 { margin: 0; } h2 { margin: 2rem 0 .5rem; font-size: 1.15rem; } h3 { font-size: 1rem; }
 .soft { color: var(--soft); } .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 14px; }
-th, td { border: 1px solid var(--line); padding: .25rem .6rem; text-align: right; }
+th, td { border: 1px solid var(--line); padding: .25rem .5rem; text-align: right; }
+td { white-space: nowrap; }
 th { background: var(--head); font-weight: 600; }
 th:first-child, td:first-child { text-align: left; }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(360px, 1fr)); gap: 1rem; }
@@ -52,6 +54,7 @@ _COLUMNS: Final = (
     ("16-core fragments", "fragment_rate", "%"),
     ("Stranded CPUs", "stranded_cpus", ""),
 )
+_OF_RESOURCES: Final = {"f_numa": "F_numa", "stranded": "Stranded"}
 _CHARTS: Final = (
     ("CPUs in use", "cpu_used", True),
     ("Refusals so far", "refusals_so_far", False),
@@ -71,9 +74,11 @@ def render(form: ScenarioForm, results: Sequence[RunResult], notes: Sequence[str
         "<ul>" + "".join(f"<li>{escape(text)}</li>" for text in words(found)) + "</ul>",
         *_notes(notes),
         "<h2>Ranking</h2>",
-        '<p class="soft">Means over the seeds, ± their standard deviation; what is measured over '
-        "time is the mean of the second half of each run. docs/fragmentation.md defines "
-        "the measures.</p>",
+        '<p class="soft">Means over the seeds, ± their standard deviation. For one seed all '
+        "schedulers see the same work on the same hosts, so they differ less by chance than the "
+        "seeds do. What is measured over time is the mean of the second half of each run; waits "
+        "are those of pods that found a place. F_numa is in CPUs, and "
+        '"of idle" is its share of what is idle; docs/fragmentation.md defines the measures.</p>',
         _table(ranked(found)),
     ]
     for variant in dict.fromkeys(result.variant for result in results):
@@ -127,8 +132,8 @@ def _variant(variant: str, results: Sequence[RunResult], found: Sequence[Row]) -
         if kind == "capacity":
             title = f"Room for more of: {what}"
             yield charts.lines(title, _series(results, names, key))
-        elif kind == "stranded":
-            yield charts.lines(f"Stranded: {what}", _series(results, names, key))
+        elif kind in _OF_RESOURCES:
+            yield charts.lines(f"{_OF_RESOURCES[kind]}: {what}", _series(results, names, key))
     yield "</div>"
     yield "<h2>Distributions and what binds</h2>"
     yield '<div class="charts">'

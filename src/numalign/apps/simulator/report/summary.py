@@ -1,4 +1,4 @@
-"""The runs of a scenario summed up: a row for each variant and scheduler, ranked, and in words."""
+"""The runs of a scenario summed up: a row for each variant and scheduler, ranked."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 
 from numalign.core.fleet.simulation.model import RunResult
 
+AS_IS: Final = "as-is"  # the settings of the scenario, without a variant
 SETTLED: Final = 0.5  # samples before this share of the run are the filling of an empty fleet
 
 
@@ -34,10 +35,12 @@ class Row:
     jobs: int
     values: dict[str, Spread]
     refusals: dict[str, int]  # by reason, of all seeds
+    is_whole: bool = True  # False: at least one run was interrupted, so nothing compares with it
 
     @property
     def label(self) -> str:
-        return self.scheduler if self.variant == "as-is" else f"{self.variant}: {self.scheduler}"
+        name = self.scheduler if self.variant == AS_IS else f"{self.variant}: {self.scheduler}"
+        return name if self.is_whole else f"{name} (interrupted)"
 
 
 def rows(results: Sequence[RunResult]) -> list[Row]:
@@ -49,12 +52,14 @@ def rows(results: Sequence[RunResult]) -> list[Row]:
 
 
 def ranked(found: Sequence[Row]) -> list[Row]:
-    """The best first: most placed, then fewest refusals, then least fragmented."""
+    """The best first: most placed, fewest refusals, most sit close together, least fragmented."""
     return sorted(
         found,
         key=lambda row: (
+            not row.is_whole,
             round(row.values["unplaced"].mean, 4),
             round(row.values["refusals"].mean, 2),
+            round(1 - row.values["aligned"].mean, 4),
             round(row.values["f_numa_cpu_share"].mean, 4),
         ),
     )
@@ -81,7 +86,8 @@ def _row(variant: str, scheduler: str, runs: Sequence[RunResult]) -> Row:
     for run in runs:
         for reason, count in sorted(run.refusals.items()):
             refusals[reason] = refusals.get(reason, 0) + count
-    return Row(variant, scheduler, len(runs), runs[0].jobs, values, refusals)
+    is_whole = all(run.is_complete for run in runs)
+    return Row(variant, scheduler, len(runs), runs[0].jobs, values, refusals, is_whole)
 
 
 def _sampled(runs: Sequence[RunResult]) -> list[str]:
@@ -100,54 +106,3 @@ def percentile(values: Sequence[float], per_cent: int) -> float:
         return 0.0
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, max(0, -(-len(ordered) * per_cent // 100) - 1))]
-
-
-def words(found: Sequence[Row]) -> list[str]:
-    """The ranking in sentences: what each choice costs against the best."""
-    order = ranked(found)
-    if not order:
-        return ["No run came to an end."]
-    best = order[0]
-    said = [
-        f"{best.label} does best: {_placed(best)}, {_refusals(best)}, and {_useless(best)} of what "
-        "is idle is useless to the reference mix."
-    ]
-    for row in order[1:]:
-        costs = []
-        more = row.values["unplaced"].mean - best.values["unplaced"].mean
-        if round(more * row.jobs) >= 1:
-            costs.append(f"{round(more * row.jobs)} more pods without a place")
-        refused = row.values["refusals"].mean - best.values["refusals"].mean
-        if refused >= 0.5:
-            again = row.values["refused_again"].mean
-            costs.append(f"{refused:.0f} more refusals ({again:.0f} pods refused more than once)")
-        f = row.values["f_numa_cpu_share"].mean - best.values["f_numa_cpu_share"].mean
-        if f >= 0.001:
-            costs.append(f"{f * 100:.1f} points more of the idle CPUs useless")
-        wait = row.values["wait_mean"].mean - best.values["wait_mean"].mean
-        if wait >= 1:
-            costs.append(f"{wait:.0f} s more to a place on average")
-        said.append(
-            f"{row.label} costs {_listed(costs)}." if costs else f"{row.label} does as well."
-        )
-    return said
-
-
-def _placed(row: Row) -> str:
-    missing = row.values["unplaced"].mean * row.jobs
-    if round(missing) == 0:
-        return f"all {row.jobs} pods placed"
-    return f"{row.jobs - round(missing)} of {row.jobs} pods placed"
-
-
-def _refusals(row: Row) -> str:
-    count = row.values["refusals"].mean
-    return "no refusal" if count < 0.5 else f"{count:.0f} refusals"
-
-
-def _useless(row: Row) -> str:
-    return f"{row.values['f_numa_cpu_share'].mean * 100:.1f} %"
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]

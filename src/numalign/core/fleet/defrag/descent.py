@@ -12,6 +12,7 @@ from typing import Final
 
 from numalign.core.cluster.scheduling.interleavings import class_of
 from numalign.core.fleet import measures
+from numalign.core.fleet.defrag.allowed import arrived, original
 from numalign.core.fleet.defrag.places import Move, Place, Places
 from numalign.core.fleet.measures import Mix
 from numalign.core.pod import Pod
@@ -24,6 +25,7 @@ class Descent:
     moves: tuple[Move, ...]
     before: float  # F_numa of the fleet, in CPUs
     after: float
+    least: float  # below which no plan of so many moves gets
 
 
 def lowered(
@@ -38,11 +40,16 @@ def lowered(
         if found is None:
             break
         uid, origin, target = found
-        name = names.get(uid.removesuffix("-moved"), uid)
-        if not state.carry_out(Move(uid, name, origin, target)):
-            break  # the managers know better than the amounts: nothing more is promised
-        moves.append(Move(uid, name, origin, target))
-    return Descent(tuple(moves), before, state.total())
+        name = names.get(original(uid), uid)
+        move = Move(uid, name, origin, target)
+        if state.carry_out(move):
+            moves.append(move)
+        else:  # the managers know better than the amounts, or a rule between pods is in the way
+            state.refused.add((uid, target))
+    return Descent(tuple(moves), before, state.total(), state.least(before, moves_max))
+
+
+_Kind = tuple[object, ...]
 
 
 class _State:
@@ -50,19 +57,26 @@ class _State:
 
     def __init__(self, fleet: Places, movable: Collection[str], mix: Mix) -> None:
         self.fleet = fleet
+        self.refused: set[tuple[str, str]] = set()  # moves that cannot be carried out
         self._movable = movable
         self._mix = mix
         self._weight = measures.weight_of(mix, "cpu")
         self._amounts: dict[str, float] = {}
         self._gains: dict[str, dict[str, float]] = {}  # host -> pod -> what its leaving gains
-        self._costs: dict[tuple[object, ...], dict[str, float]] = {}  # class -> host -> cost
-        self._pods: dict[tuple[object, ...], Pod] = {}
-        self._classes: dict[str, tuple[object, ...]] = {}
+        self._costs: dict[_Kind, dict[str, float]] = {}  # class -> host -> what its coming costs
+        self._pods: dict[_Kind, Pod] = {}
+        self._kinds: dict[str, _Kind] = {}
         for place in fleet.values():
             self._look(place)
+        self._first_amounts = dict(self._amounts)
 
     def total(self) -> float:
         return sum(self._amounts.values())
+
+    def least(self, before: float, moves_max: int) -> float:
+        """A bound: so many moves touch twice as many hosts at most, and none gets below zero."""
+        worst = sorted(self._first_amounts.values(), reverse=True)
+        return before - sum(worst[: 2 * moves_max])
 
     def _amount(self, place: Place) -> float:
         bad = measures.useless(place.rooms, place.state, place.room, self._mix, "cpu")
@@ -74,22 +88,23 @@ class _State:
         gains: dict[str, float] = {}
         for uid, pod in place.state.pods.items():
             if uid in self._movable:
-                gains[uid] = amount - self._amount(place.without([uid]))
-                if uid not in self._classes:
-                    kind = self._classes[uid] = class_of(pod)
-                    self._pods.setdefault(kind, pod)
+                gains[uid] = amount - self._amount(place.without(uid))
+                if uid not in self._kinds:
+                    kind = self._kinds[uid] = (class_of(pod), self.fleet.allowed.rules_of(uid))
+                    self._pods.setdefault(kind, replace(pod, uid=arrived(uid)))
         self._gains[place.name] = gains
-        for kind, costs in self._costs.items():
-            self._cost(kind, place, costs)
+        for asked, costs in self._costs.items():
+            self._cost(asked, place, costs)
 
-    def _cost(self, kind: tuple[object, ...], place: Place, costs: dict[str, float]) -> None:
-        seat = place.seat(self._pods[kind])
+    def _cost(self, kind: _Kind, place: Place, costs: dict[str, float]) -> None:
+        pod = self._pods[kind]
         costs.pop(place.name, None)
+        seat = place.seat(pod) if self.fleet.allowed.ever(pod.uid, place.name) else None
         if seat is not None:
             after = replace(place, state=seat.state or place.state, room=seat.after)
             costs[place.name] = self._amount(after) - self._amounts[place.name]
 
-    def _costs_of(self, kind: tuple[object, ...]) -> dict[str, float]:
+    def _costs_of(self, kind: _Kind) -> dict[str, float]:
         if kind not in self._costs:
             costs = self._costs[kind] = {}
             for place in self.fleet.values():
@@ -99,14 +114,21 @@ class _State:
     def best(self) -> tuple[str, str, str] | None:
         """The pod whose move lowers F_numa most, with its hosts; None if none does."""
         found: tuple[float, str, str, str] | None = None
-        cheapest: dict[tuple[object, ...], list[tuple[float, str]]] = {}
+        cheapest: dict[_Kind, list[tuple[float, str]]] = {}
         for origin, gains in self._gains.items():
             for uid, gain in gains.items():
-                kind = self._classes[uid]
+                kind = self._kinds[uid]
                 if kind not in cheapest:
-                    costs = self._costs_of(kind)
-                    cheapest[kind] = sorted((cost, name) for name, cost in costs.items())[:2]
-                target = next((c for c in cheapest[kind] if c[1] != origin), None)
+                    costs = ((cost, name) for name, cost in self._costs_of(kind).items())
+                    cheapest[kind] = sorted(costs)[: 2 + len(self.refused)]
+                target = next(
+                    (
+                        (cost, name)
+                        for cost, name in cheapest[kind]
+                        if name != origin and (uid, name) not in self.refused
+                    ),
+                    None,
+                )
                 if target is None:
                     continue
                 net = gain - target[0]
@@ -117,8 +139,6 @@ class _State:
     def carry_out(self, move: Move) -> bool:
         if not self.fleet.move(move):
             return False
-        arrived = f"{move.pod}-moved"
-        self._classes[arrived] = self._classes[move.pod]
         for name in (move.origin, move.target):
             self._look(self.fleet[name])
         return True

@@ -1,18 +1,23 @@
 """The fewest moves that let a pod in.
 
-Sets of victims are tried by size on every host: with n moves, a host must take the pod once some of
-its pods are gone, and those must have new places, for which again moves may be needed. Up to
-``EXACT_MOVES`` all sets are tried, so that what is found is the least, or that it is known that
-there is no smaller plan. Beyond, victims are taken one by one, the smallest that help first.
+Plans of up to ``EXACT_MOVES`` moves are tried one and all, so that what is found is the least, or
+that it is known that no plan is as small. Longer ones are found by taking pods away from one host
+until the pod fits, and then leaving out each move that was not needed.
+
+What is tried with two moves: two pods leave the host; or one does, and before it another one makes
+room where it goes, and may come to the first host itself. Nothing else can help, as long as a pod
+that leaves a host never stands in the way there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Final
 
+from numalign.core.cluster.scheduling.interleavings import class_of
+from numalign.core.fleet.defrag.allowed import arrived
 from numalign.core.fleet.defrag.places import Move, Place, Places
 from numalign.core.pod import Pod
 
@@ -28,9 +33,19 @@ class Search:
     movable: Collection[str]  # uids
     names: dict[str, str]
     tries: int = TRIES_MAX
+    # By class of a pod, in the fleet as it is at first: the hosts that would take it, and the pods
+    # whose leaving would make room for it, with their hosts.
+    takers: dict[object, list[str]] = field(default_factory=dict)
+    making_room: dict[object, list[tuple[str, str]]] = field(default_factory=dict)
 
     def is_over(self) -> bool:
         return self.tries <= 0
+
+    def move(self, place: Place, uid: str, target: str) -> Move:
+        return Move(uid, self.names.get(uid, uid), place.name, target)
+
+    def movable_on(self, place: Place) -> list[str]:
+        return [uid for uid in place.state.pods if uid in self.movable]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +57,13 @@ class RoomPlan:
     lower_bound: int = 0  # no plan has fewer moves
 
 
+_Found = tuple[Places, str, list[Move]]
+
+
 def room_for(fleet: Places, pod: Pod, search: Search) -> tuple[Places, RoomPlan]:
     """The fewest moves that let a pod in, and the fleet after them with the pod in its place."""
-    for count in range(EXACT_MOVES + 1):
-        found = _within(fleet, pod, count, search, frozenset())
+    for count, tried in enumerate((_without_a_move, _by_one_move, _by_two_moves)):
+        found = tried(fleet, pod, search)
         if found is not None:
             return found[0], RoomPlan(found[1], tuple(found[2]), count)
         if search.is_over():
@@ -53,91 +71,125 @@ def room_for(fleet: Places, pod: Pod, search: Search) -> tuple[Places, RoomPlan]
     return _greedy(fleet, pod, search, lower_bound=EXACT_MOVES + 1)
 
 
-_Found = tuple[Places, str, list[Move]]
+def _carried_out(fleet: Places, moves: Iterable[Move], target: str, pod: Pod) -> _Found | None:
+    """The fleet after a plan, if all of it holds."""
+    now, done = fleet.copy(), list(moves)
+    if all(now.move(move) for move in done) and now.put(target, pod):
+        return now, target, done
+    return None
 
 
-def _within(
-    fleet: Places, pod: Pod, count: int, search: Search, closed: frozenset[str]
-) -> _Found | None:
-    """A plan of at most so many moves that uses no closed host."""
-    if count == 0:
-        return _direct(fleet, pod, search, closed)
+def _without_a_move(fleet: Places, pod: Pod, search: Search) -> _Found | None:
     for place in fleet.values():
-        if place.name in closed:
-            continue
-        for victims in _victims(place, pod, count, search):
-            found = _emptied(fleet, place, pod, victims, count, search, closed)
+        search.tries -= 1
+        if fleet.may_take(place.name, pod):
+            found = _carried_out(fleet, (), place.name, pod)
             if found is not None:
                 return found
-            if search.is_over():
-                return None
     return None
 
 
-def _direct(fleet: Places, pod: Pod, search: Search, closed: frozenset[str]) -> _Found | None:
+def _targets(fleet: Places, pod: Pod, origin: str, search: Search) -> list[str]:
+    """The other hosts that would take a pod of this host, in the fleet as it is at first."""
+    key = (class_of(pod), fleet.allowed.rules_of(pod.uid))
+    if key not in search.takers:
+        search.tries -= len(fleet.values())
+        fresh = _arriving(pod)
+        search.takers[key] = [p.name for p in fleet.values() if fleet.may_take(p.name, fresh)]
+    return [name for name in search.takers[key] if name != origin]
+
+
+def _arriving(pod: Pod) -> Pod:
+    return replace(pod, uid=arrived(pod.uid))
+
+
+def _emptied_by(
+    fleet: Places, pod: Pod, size: int, search: Search
+) -> Iterator[tuple[Place, tuple[str, ...]]]:
+    """Hosts and so many movable pods of theirs without which they have room for the pod."""
     for place in fleet.values():
-        if place.name not in closed:
-            search.tries -= 1
-            if place.seat(pod) is not None:
-                after = fleet.copy()
-                if after.put(place.name, pod):
-                    return after, place.name, []
-    return None
-
-
-def _victims(place: Place, pod: Pod, count: int, search: Search) -> Iterator[tuple[str, ...]]:
-    """The sets of movable pods without which the host takes the pod, the smaller sets first."""
-    if not _could_ever(place, pod, search):
-        return
-    movable = [uid for uid in place.state.pods if uid in search.movable]
-    for size in range(1, count + 1):
+        if not fleet.allowed.ever(pod.uid, place.name):
+            continue
+        movable = search.movable_on(place)
+        search.tries -= 1
+        if not movable or place.without_all(movable).seat(pod) is None:
+            continue
         for chosen in combinations(movable, size):
             if search.is_over():
                 return
             search.tries -= 1
-            if place.without(chosen).seat(pod) is not None:
-                yield chosen
+            left = place.without(chosen[0]) if size == 1 else place.without_all(chosen)
+            if left.seat(pod) is not None:
+                yield place, chosen
 
 
-def _could_ever(place: Place, pod: Pod, search: Search) -> bool:
-    """Whether the host takes the pod once all that may move is gone."""
-    search.tries -= 1
-    movable = [uid for uid in place.state.pods if uid in search.movable]
-    return bool(movable) and place.without(movable).seat(pod) is not None
-
-
-def _emptied(
-    fleet: Places,
-    place: Place,
-    pod: Pod,
-    victims: tuple[str, ...],
-    count: int,
-    search: Search,
-    closed: frozenset[str],
-) -> _Found | None:
-    """The fleet with the victims elsewhere and the pod in their place."""
-    now, moves = fleet.copy(), []
-    left = count - len(victims)
-    for uid in victims:
-        victim = place.state.pods[uid]
-        found: _Found | None = None
-        for extra in range(left + 1):
-            found = _within(now, _arriving(victim), extra, search, closed | {place.name})
+def _by_one_move(fleet: Places, pod: Pod, search: Search) -> _Found | None:
+    for place, (uid,) in _emptied_by(fleet, pod, 1, search):
+        for target in _targets(fleet, place.state.pods[uid], place.name, search):
+            move = search.move(place, uid, target)
+            found = _carried_out(fleet, [move], place.name, pod)
             if found is not None:
-                left -= extra
-                break
-        if found is None:
+                return found
+    return None
+
+
+def _by_two_moves(fleet: Places, pod: Pod, search: Search) -> _Found | None:
+    for place, (uid,) in _emptied_by(fleet, pod, 1, search):
+        found = _by_a_chain(fleet, place, uid, pod, search)
+        if found is not None:
+            return found
+        if search.is_over():
             return None
-        now, target, more = found
-        now.take(place.name, uid)
-        moves += [*more, Move(uid, search.names.get(uid, uid), place.name, target)]
-    if not now.put(place.name, pod):
-        return None
-    return now, place.name, moves
+    for place, pair in _emptied_by(fleet, pod, 2, search):
+        found = _both_elsewhere(fleet, place, pair, pod, search)
+        if found is not None:
+            return found
+    return None
 
 
-def _arriving(pod: Pod) -> Pod:
-    return replace(pod, uid=f"{pod.uid}-moved")
+def _by_a_chain(fleet: Places, place: Place, uid: str, pod: Pod, search: Search) -> _Found | None:
+    """Another pod makes room where the one goes that is in the way."""
+    victim = place.state.pods[uid]
+    for name, first in _making_room_for(fleet, _arriving(victim), search):
+        if name == place.name:
+            continue
+        other = fleet[name]
+        for target in _targets(fleet, other.state.pods[first], name, search):
+            moves = [search.move(other, first, target), search.move(place, uid, name)]
+            found = _carried_out(fleet, moves, place.name, pod)
+            if found is not None:
+                return found
+        if search.is_over():
+            return None
+    return None
+
+
+def _making_room_for(fleet: Places, pod: Pod, search: Search) -> list[tuple[str, str]]:
+    key = (class_of(pod), fleet.allowed.rules_of(pod.uid))
+    if key not in search.making_room:
+        found = _emptied_by(fleet, pod, 1, search)
+        search.making_room[key] = [(place.name, uid) for place, (uid,) in found]
+    return search.making_room[key]
+
+
+def _both_elsewhere(
+    fleet: Places, place: Place, pair: tuple[str, ...], pod: Pod, search: Search
+) -> _Found | None:
+    """Two pods leave the host, in either order: where one goes may be where the other one could."""
+    targets = {
+        uid: list(_targets(fleet, place.state.pods[uid], place.name, search)) for uid in pair
+    }
+    for first, second in (pair, pair[::-1]):
+        for one in targets[first]:
+            for two in targets[second]:
+                if search.is_over():
+                    return None
+                search.tries -= 1
+                moves = [search.move(place, first, one), search.move(place, second, two)]
+                found = _carried_out(fleet, moves, place.name, pod)
+                if found is not None:
+                    return found
+    return None
 
 
 def _greedy(
@@ -146,37 +198,61 @@ def _greedy(
     """The shortest plan of one host that takes its pods away one by one, until the pod fits."""
     best: _Found | None = None
     search.tries = TRIES_MAX
-    for place in fleet.values():
-        found = _drained(fleet, place, pod, search, MOVES_MAX if best is None else len(best[2]) - 1)
-        if found is not None and (best is None or len(found[2]) < len(best[2])):
-            best = found
+    for is_largest_first in (True, False):
+        for place in fleet.values():
+            most = MOVES_MAX if best is None else len(best[2]) - 1
+            found = _drained(fleet, place, pod, search, most, is_largest_first=is_largest_first)
+            if found is not None:
+                best = _pruned(fleet, found, pod)
+            if best is not None and len(best[2]) <= lower_bound:
+                break
     if best is None:
         return fleet, RoomPlan(None, (), lower_bound)
-    return best[0], RoomPlan(best[1], tuple(best[2]), lower_bound)
+    return best[0], RoomPlan(best[1], tuple(best[2]), min(lower_bound, len(best[2])))
 
 
-def _drained(fleet: Places, place: Place, pod: Pod, search: Search, most: int) -> _Found | None:
-    if most < 1 or not _could_ever(place, pod, search):
+def _drained(
+    fleet: Places, place: Place, pod: Pod, search: Search, most: int, *, is_largest_first: bool
+) -> _Found | None:
+    movable = search.movable_on(place)
+    if most < 1 or not movable or not fleet.allowed.ever(pod.uid, place.name):
+        return None
+    search.tries -= 1
+    if place.without_all(movable).seat(pod) is None:
         return None
     now = fleet.copy()
     moves: list[Move] = []
-    order = sorted(
-        (uid for uid in place.state.pods if uid in search.movable),
-        key=lambda uid: (-_size(place.state.pods[uid], place), uid),
-    )
-    for uid in order:
+    sign = -1 if is_largest_first else 1
+    pods, rooms = place.state.pods, place.rooms
+    for uid in sorted(movable, key=lambda u: (sign * rooms.asked(pods[u], "cpu"), u)):
         if len(moves) == most or search.is_over():
             return None
-        found = _direct(now, _arriving(place.state.pods[uid]), search, frozenset({place.name}))
-        if found is None:
+        move = _first_move(now, place, uid, search)
+        if move is None or not now.move(move):
             continue
-        now, target, _ = found
-        now.take(place.name, uid)
-        moves.append(Move(uid, search.names.get(uid, uid), place.name, target))
-        if now[place.name].seat(pod) is not None and now.put(place.name, pod):
+        moves.append(move)
+        if now.may_take(place.name, pod) and now.put(place.name, pod):
             return now, place.name, moves
     return None
 
 
-def _size(pod: Pod, place: Place) -> int:
-    return place.rooms.asked(pod, "cpu")
+def _first_move(now: Places, place: Place, uid: str, search: Search) -> Move | None:
+    fresh = _arriving(place.state.pods[uid])
+    for other in now.values():
+        search.tries -= 1
+        if other.name != place.name and now.may_take(other.name, fresh):
+            return search.move(place, uid, other.name)
+    return None
+
+
+def _pruned(fleet: Places, found: _Found, pod: Pod) -> _Found:
+    """The plan without the moves that it does not need, tried from the first one on."""
+    number = 0
+    while number < len(found[2]):
+        fewer = [move for i, move in enumerate(found[2]) if i != number]
+        shorter = _carried_out(fleet, fewer, found[1], pod)
+        if shorter is None:
+            number += 1
+        else:
+            found = shorter
+    return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from numalign.core.fleet import capacity, measures
 from numalign.core.fleet.measures import Mix
@@ -19,6 +19,9 @@ from numalign.core.values.sets import mask_of
 
 if TYPE_CHECKING:
     from numalign.core.fleet.simulation.run import Simulation
+
+
+GI: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ class Observer:
         self._shapes = shapes
         names = {name for one in mix for c in one.pod.containers for name in c.limits}
         self._devices = sorted(name for name in names if "/" in name)
+        # Whose F_numa and stranded part are followed.
+        self._resources = ["cpu", "memory", *self._devices]
         self._known: dict[int, _Measured] = {}
         self._changed: set[int] = set()
         self._totals: list[int] = []
@@ -67,24 +72,12 @@ class Observer:
     def _measure(self, host: SimHost) -> _Measured:
         rooms, state, room = host.rooms, host.state, host.room
         offer = host.allocatable
-        memory = "memory"
-        sums = [
-            offer.get("cpu", 0),
-            offer.get("cpu", 0) - room.total.get("cpu", 0),
-            offer.get(memory, 0),
-            offer.get(memory, 0) - room.total.get(memory, 0),
-            room.idle("cpu"),
-            measures.useless(rooms, state, room, self._mix, "cpu"),
-            measures.odd_cpus(room),
-            measures.stranded(rooms, room, self._mix, "cpu"),
-        ]
-        for name in self._devices:
-            sums += [
-                offer.get(name, 0),
-                offer.get(name, 0) - room.total.get(name, 0),
-                measures.useless(rooms, state, room, self._mix, name),
-                measures.stranded(rooms, room, self._mix, name),
-            ]
+        sums = [room.idle("cpu"), measures.odd_cpus(room)]
+        useless = measures.useless_of_each(rooms, state, room, self._mix, self._resources)
+        for name, bad in zip(self._resources, useless, strict=True):
+            used = offer.get(name, 0) - room.total.get(name, 0)
+            stranded = measures.stranded(rooms, room, self._mix, name)
+            sums += [offer.get(name, 0), used, bad, stranded]
         for shape in self._shapes:
             sums.append(measures.counted(rooms, state, room, shape.pod))
         return _Measured(tuple(sums), measures.largest_on_a_node(room))
@@ -115,7 +108,11 @@ class Observer:
         self._refresh(run.hosts)
         totals = iter(self._totals)
         take: Callable[[], int] = lambda: next(totals)  # noqa: E731 - a name for what follows
-        offered, used, memory, memory_used, idle, bad, odd, stranded = (take() for _ in range(8))
+        idle, odd = take(), take()
+        of_each = {name: [take() for _ in range(4)] for name in self._resources}
+        offered, used, bad, stranded = of_each["cpu"]
+        memory, memory_used, memory_bad, memory_stranded = of_each["memory"]
+        weight = measures.weight_of(self._mix, "memory")
         values: dict[str, float] = {
             "cpu_used": _share(used, offered),
             "memory_used": _share(memory_used, memory),
@@ -127,9 +124,11 @@ class Observer:
             "waiting": float(run.waiting),
             "placed_so_far": float(run.result.placed),
             "refusals_so_far": float(sum(run.result.refusals.values())),
+            "f_numa:memory, GiB": memory_bad / weight / GI,
+            "stranded:memory, GiB": memory_stranded / GI,
         }
         for name in self._devices:
-            offered, used, bad, stranded = (take() for _ in range(4))
+            offered, used, bad, stranded = of_each[name]
             values[f"used:{name}"] = _share(used, offered)
             values[f"f_numa:{name}"] = bad / measures.weight_of(self._mix, name)
             values[f"stranded:{name}"] = float(stranded)

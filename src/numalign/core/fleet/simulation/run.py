@@ -64,6 +64,7 @@ class Work:
     state: _State = _State.ABSENT
     refused: int = 0
     host: int = -1
+    since: float = 0.0  # when it began to run
 
     @property
     def uid(self) -> str:
@@ -126,11 +127,13 @@ class Simulation:
             match _Kind(kind):
                 case _Kind.ARRIVE:
                     self._arrived += 1
+                    self._try(number)
                     share = self._arrived / len(self.works)
                     if not self._arrived % 64 and progress and progress(share):
+                        # Work that has not come yet counts for nothing.
                         self.result.is_complete = False
+                        self.result.jobs = self._arrived
                         break
-                    self._try(number)
                 case _Kind.RETRY:
                     if self.works[number].state is _State.BACKING_OFF:
                         self._try(number)
@@ -198,7 +201,7 @@ class Simulation:
             return
         assert isinstance(verdict, Admitted), "a pod is admitted or refused"
         self._changed(host)
-        work.state, work.host = _State.RUNNING, chosen
+        work.state, work.host, work.since = _State.RUNNING, chosen, self.now
         owner = self._owners.setdefault(job.owner, _Owner())
         owner.per_host[chosen] = owner.per_host.get(chosen, 0) + 1
         hints = [placement.hint for placement in verdict.placements]
@@ -313,7 +316,7 @@ def conservation_problems(run: Simulation) -> Iterable[str]:
     """What must hold at every moment: each job in one state, no host over its machine."""
     result = run.result
     states = result.running + result.finished + result.given_up + result.waiting
-    if result.is_complete and states != result.jobs:
+    if states != result.jobs:
         yield f"{result.jobs} jobs, but {states} in a state"
     on_hosts = sum(len(host.state.pods) for host in run.hosts) - run.there_before
     if on_hosts != result.running:

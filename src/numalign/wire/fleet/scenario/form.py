@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from collections.abc import Mapping
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 
@@ -14,7 +15,19 @@ SAMPLES_MAX: Final = 2_000
 SEEDS_MAX: Final = 100
 SCHEDULERS: Final = ("totals", "upstream", "numalign", "fragmentation")
 
+PODS_PER_HOST_MAX: Final = 10_000
+ATTEMPTS_MAX: Final = 1_000_000
+
 Preset = Literal["telco", "gpu-training", "database", "web-mix"]
+KnownVersion = Literal["1.36", "1.37"]
+Arrivals = Literal["timed", "shuffled"]
+Recreation = Literal["at-once", "back-off", "never"]
+CHOICES: Final[Mapping[str | int, tuple[str, ...]]] = {
+    "preset": get_args(Preset),
+    "version": get_args(KnownVersion),
+    "arrivals": get_args(Arrivals),
+    "recreate": get_args(Recreation),
+}
 Amount = str | int
 
 
@@ -31,7 +44,7 @@ class HostsForm(_Strict):
     openb: str | None = None  # or a list of cluster-trace-gpu-v2023
     capture: str | None = None  # or a file of 'numalign capture --cluster', with what runs there
     kubelet: dict[str, Any] = {}  # fields of the KubeletConfiguration
-    version: Literal["1.36", "1.37"] = "1.36"
+    version: KnownVersion = "1.36"
     devices: dict[str, int] = {}  # resource -> so many on each NUMA node with CPUs
     pods_max: int = 110
 
@@ -46,7 +59,7 @@ class WorkForm(_Strict):
     pods: int | None = None  # of a preset, or the first so many of a list
     hours: float = 24.0  # in which a preset's pods arrive
     load: float = 0.9  # of the fleet's CPUs that a preset keeps busy once it has settled
-    arrivals: Literal["timed", "shuffled"] = "timed"  # shuffled: one per second, none leaves
+    arrivals: Arrivals = "timed"  # shuffled: one per second, none leaves
 
 
 class ShapeForm(_Strict):
@@ -57,7 +70,7 @@ class ShapeForm(_Strict):
 
 
 class ControllersForm(_Strict):
-    recreate: Literal["at-once", "back-off", "never"] = "at-once"
+    recreate: Recreation = "at-once"
     redeploy: bool = False
     attempts_max: int = 50
 
@@ -67,7 +80,7 @@ class VariantForm(_Strict):
 
     name: str
     kubelet: dict[str, Any] = {}
-    version: Literal["1.36", "1.37"] | None = None
+    version: KnownVersion | None = None
     controllers: ControllersForm | None = None
     schedulers: list[str] | None = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -15,10 +15,19 @@ from numalign.core.pod import Container, Pod
 from numalign.core.values.quantity import Quantity
 from numalign.wire import yaml
 from numalign.wire.fleet.scenario import form
-from numalign.wire.fleet.scenario.form import ScenarioForm, ShapeForm
+from numalign.wire.fleet.scenario.form import ControllersForm, ScenarioForm, ShapeForm
 from numalign.wire.fleet.scenario.lines import Path, lines_of, nearest, path_of
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+/ -]{0,62}")
+_TYPES: Final = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a map",
+    "null": "nothing",
+}
 _SEEDS: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
 Problem = tuple[Path, str]
@@ -29,6 +38,11 @@ class Scenario:
     source: str
     form: ScenarioForm
     seeds: tuple[int, ...]
+    lines: dict[Path, int] = field(default_factory=dict, compare=False)
+
+    def problem(self, path: Path, text: str) -> WireError:
+        """What is wrong with a value, with the line where it stands."""
+        return _located(self.source, self.lines, path, text)
 
 
 def read(data: bytes, source: str) -> Scenario:
@@ -46,7 +60,7 @@ def read(data: bytes, source: str) -> Scenario:
         raise _located(source, lines, *_of_msgspec(str(error))) from error
     for path, text in _problems(found):
         raise _located(source, lines, path, text)
-    return Scenario(source, found, seeds_of(found.seeds) or ())
+    return Scenario(source, found, seeds_of(found.seeds) or (), lines)
 
 
 def _located(source: str, lines: dict[Path, int], path: Path, text: str) -> WireError:
@@ -67,8 +81,18 @@ def _of_msgspec(text: str) -> Problem:
         return path, f"found no {missing[1]}, expected it"
     found = re.fullmatch(r"Expected `(.*)`, got `(.*)`", words)
     if found is not None:
-        return path, f"found {found[2]}, expected {found[1]}"
+        wanted, got = (
+            " or ".join(_TYPES.get(t, t) for t in text.split(" | ")) for text in found.groups()
+        )
+        return path, f"found {got}, expected {wanted}"
+    invalid = re.fullmatch(r"Invalid enum value (.*)", words)
+    if invalid is not None and path and path[-1] in form.CHOICES:
+        return path, f"found {invalid[1]}, expected one of {', '.join(form.CHOICES[path[-1]])}"
     return path, words[:1].lower() + words[1:]
+
+
+def _types(text: str) -> str:
+    return " or ".join(_TYPES.get(part, part) for part in text.split(" | "))
 
 
 def seeds_of(text: str | int) -> tuple[int, ...] | None:
@@ -98,15 +122,24 @@ def _problems(found: ScenarioForm) -> Iterable[Problem]:
     yield from _host_problems(found)
     yield from _work_problems(found)
     yield from _scheduler_problems(("schedulers",), found.schedulers)
-    for name, shape in {**found.mix, **found.shapes}.items():
-        part = "mix" if name in found.mix else "shapes"
-        yield from _shape_problems((part, name), shape)
+    for part, shapes in (("mix", found.mix), ("shapes", found.shapes)):
+        for name, shape in shapes.items():
+            yield from _shape_problems((part, name), shape)
+    yield from _controllers_problems(("controllers",), found.controllers)
     names: set[str] = set()
     for i, variant in enumerate(found.variants):
         if not _NAME.fullmatch(variant.name) or variant.name in names | {"as-is"}:
             yield ("variants", i, "name"), f"found {variant.name!r}, expected a name of its own"
         names.add(variant.name)
         yield from _scheduler_problems(("variants", i, "schedulers"), variant.schedulers or [])
+        if variant.controllers is not None:
+            yield from _controllers_problems(("variants", i, "controllers"), variant.controllers)
+
+
+def _controllers_problems(path: Path, found: ControllersForm) -> Iterable[Problem]:
+    if not 1 <= found.attempts_max <= form.ATTEMPTS_MAX:
+        text = f"found {found.attempts_max}, expected 1 to {form.ATTEMPTS_MAX}"
+        yield (*path, "attemptsMax"), text
 
 
 def _host_problems(found: ScenarioForm) -> Iterable[Problem]:
@@ -120,6 +153,9 @@ def _host_problems(found: ScenarioForm) -> Iterable[Problem]:
             yield (*path, "count"), f"found {group.count}, expected 1 to {form.HOSTS_MAX}"
         if not _NAME.fullmatch(group.group) or group.group in seen:
             yield (*path, "group"), f"found {group.group!r}, expected a name of its own"
+        if not 1 <= group.pods_max <= form.PODS_PER_HOST_MAX:
+            text = f"found {group.pods_max}, expected 1 to {form.PODS_PER_HOST_MAX}"
+            yield (*path, "podsMax"), text
         for name, count in group.devices.items():
             if "/" not in name or not 0 <= count <= 1024:
                 yield (
