@@ -13,7 +13,7 @@ DESTDIR ?=
 KREW_URL ?= https://example.com/kubectl-numa.tar.gz
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check e2e-quick e2e e2e-numa mutations twin bench sim image dist lock proto install uninstall clean
+.PHONY: help setup run test check e2e-quick e2e e2e-numa mutations fuzz twin bench sim image dist lock proto install uninstall clean
 
 help: ## Show what can be done
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,11 @@ e2e-numa: setup ## Run the tests that need a kernel with several NUMA nodes (QEM
 
 mutations: setup ## Break a copy of the code in a hundred small ways; the tests must notice each
 	$(BIN)/python -m tests.mutations
+
+fuzz: setup ## Hostile bytes for every parser: mutated, and guided by coverage where atheris installs (10 minutes)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'atheris>=3,<4' || true
+	$(BIN)/python -m tests.fuzz --inputs 50000 --seed $$(date +%j) --keep .fuzz/mutated
+	$(BIN)/python -m tests.fuzz.guided --seconds 300
 
 twin: setup ## The real kubelet beside our agent, step by step; CONFIG=name for one configuration
 	$(BIN)/python -m tests.twin $(CONFIG)
@@ -95,5 +100,5 @@ uninstall: ## Remove what install made; state in /var/lib/numalign and /etc/numa
 	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/numalign.1 $(DESTDIR)$(PREFIX)/share/man/man1/numalign-*.1
 
 clean: ## Remove everything that make made
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .run
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .run .fuzz
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
