@@ -168,10 +168,12 @@ def test_withdraw_opens_our_gates_and_removes_our_taint_alone(plane):
     code, said = withdraw(plane, "--dry-run")
     assert code == 0
     assert said.endswith("2 pods would be let go, 1 taints would be removed\n")
+    code, said = withdraw(plane, "--taints-only")
+    assert said.splitlines()[-1] == "0 pods let go, 1 taints removed"
     assert gates_of(plane, "ours") == [PRE_PLACE_GATE]
     code, said = withdraw(plane)
     assert code == 0
-    assert said.splitlines()[-1] == "2 pods let go, 1 taints removed"
+    assert said.splitlines()[-1] == "2 pods let go, 0 taints removed"
     assert "default/ours: opened numalign.io/pre-place" in said
     assert (gates_of(plane, "ours"), gates_of(plane, "both")) == ([], ["else.io/wait"])
     host = json.loads(plane.kubectl("get", "node", "left-behind", "-o", "json"))

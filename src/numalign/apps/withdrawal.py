@@ -37,13 +37,14 @@ async def withdraw(
     *,
     settle_seconds: float,
     seconds_max: float,
+    opens_gates: bool = True,
     is_dry_run: bool = False,
 ) -> Withdrawn:
     """Opens gates and removes taints until none has been there for ``settle_seconds``."""
     done = Withdrawn()
     began = quiet_since = time.monotonic()
     while True:
-        found = await _gates(api, say, done, is_dry_run=is_dry_run)
+        found = await _gates(api, say, done, is_dry_run=is_dry_run) if opens_gates else 0
         found += await _taints(api, say, done, is_dry_run=is_dry_run)
         now = time.monotonic()
         if found:

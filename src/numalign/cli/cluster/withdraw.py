@@ -18,13 +18,17 @@ SECONDS_MAX: Final = 180.0
 app = new_app()
 
 
-@app.command(epilog=examples("numalign withdraw --dry-run", "numalign withdraw"))
+@app.command(epilog=examples("numalign withdraw --dry-run", "numalign withdraw --taints-only"))
 @unfold
 def withdraw(
     *,
     ctx: typer.Context,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say which pods and hosts it is about.")
+    ] = False,
+    taints_only: Annotated[
+        bool,
+        typer.Option("--taints-only", help="Leave gates alone: only the NRI plugin is taken out."),
     ] = False,
     settle: Annotated[
         float,
@@ -57,6 +61,7 @@ def withdraw(
                 lambda line: out.text(f"{line}\n"),
                 settle_seconds=settle,
                 seconds_max=timeout,
+                opens_gates=not taints_only,
                 is_dry_run=dry_run,
             )
 
