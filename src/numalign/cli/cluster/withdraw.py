@@ -3,7 +3,6 @@
 # ruff: noqa: PLC0415 - a command loads what it needs when it runs
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Final
 
 import typer
@@ -42,12 +41,14 @@ def withdraw(
     ] = SECONDS_MAX,
     cluster: ClusterOptions,
 ) -> int:
-    """Open our gates and take off our taints, so that pods go on without numalign.
+    """Open gates and take off taints, so that pods go on without us.
 
     For when scheduler, redeploy and NRI plugin are gone from a cluster, together with the policies
     that put gates on new pods. 'helm uninstall' runs it. Pods are then placed as the cluster's own
     scheduler places them.
     """
+    import asyncio
+
     from numalign.adapters.kubernetes.api_server import ApiServer
     from numalign.apps.withdrawal import Withdrawn
     from numalign.apps.withdrawal import withdraw as withdrawn
