@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from tests.e2e.peers.build import NUMA_PLUGIN, built
 from tests.real import containerd, kubernetes
-from tests.real.control_plane import ControlPlane
+from tests.real.control_plane import SERVICE_ADDRESS, ControlPlane
 from tests.real.guest import TOPOLOGIES, Guest
 from tests.twin import kubelet
 from tests.twin.configurations import Configuration
@@ -33,6 +33,7 @@ from tests.twin.worker import start_containerd
 INSIDE = "tests.cluster.real_worker"
 START_SECONDS_MAX = 240.0
 OUTSIDE = "10.0.2.2"  # this host's loopback, as the guest sees it
+IMAGE_SECONDS_MAX = 600.0
 KUBECONFIG = Path("/run/kubeconfig")
 EXPORTER_KUBECONFIG = Path("/run/exporter-kubeconfig")
 
@@ -70,19 +71,26 @@ def real_worker(
     suite: str = "sid",
     runtime: str = "",
     exporter: Sequence[str] = (),
+    image: Path | None = None,
 ) -> Iterator[RealWorker]:
     """A worker whose kubelet has registered; MissingError where something is missing.
 
     ``suite``: of containerd, ``runtime``: further configuration of it, ``exporter``: options.
+    With an ``image`` everything of ours comes from pods: no exporter is started, the runtime has
+    the image, and pods have a network of their own, on which they reach the API server.
     """
     chosen = Configuration("cluster", "four-nodes", "0", dict(settings))
     program = str(kubernetes.programs(version, ["kubelet"]) / "kubelet")
     files = containerd.fetched(suite)
+    plugins = containerd.network_plugins() if image else None
     with Guest(TOPOLOGIES["four-nodes"], has_network=True) as guest:
         worker = RealWorker(guest, name)
         port = urlsplit(plane.address).port
         worker.call("inside_relay", port)
         start_containerd(guest, files, runtime)
+        if image is not None:
+            worker.call("inside_network", str(plugins))
+            worker.call("inside_image", str(files), str(image))
         account = exporter_kubeconfig or plane.kubeconfig
         certificate = (plane.place / "certs" / "apiserver.crt").read_text()
         worker.call(
@@ -94,10 +102,14 @@ def real_worker(
             plane.kubeconfig.read_text(),
             account.read_text(),
             [str(plane.place / "certs" / "apiserver.crt"), certificate],
-            list(exporter),
+            list(exporter) if image is None else None,
             seconds=START_SECONDS_MAX,
         )
         guest.call("tests.twin.kubelet:wait_for_images", seconds=START_SECONDS_MAX)
+        if image is not None:
+            worker.call("inside_wait_for_image", seconds=IMAGE_SECONDS_MAX)
+            yield worker
+            return
         guest.call(
             "tests.twin.kubelet:start_plugins",
             str(built(NUMA_PLUGIN)),
@@ -129,12 +141,48 @@ def inside_relay(port: int) -> None:
             return
         await asyncio.gather(pump(reader, back), pump(there, writer))
 
+    # Pods know it as a service, whose address somebody must have.
+    subprocess.run(["ip", "address", "add", f"{SERVICE_ADDRESS}/32", "dev", "lo"], check=True)
+
     async def serve() -> None:
+        await asyncio.start_server(connected, SERVICE_ADDRESS, 443)
         server = await asyncio.start_server(connected, "127.0.0.1", port)
         async with server:
             await server.serve_forever()
 
     threading.Thread(target=lambda: asyncio.run(serve()), daemon=True).start()
+
+
+def inside_network(plugins: str) -> None:
+    """Pods get a network of their own, which ends on their host."""
+    (kubelet.RUNTIME / "cni-bin").rmdir()
+    (kubelet.RUNTIME / "cni-bin").symlink_to(plugins)
+    ranges = [[{"subnet": "10.254.77.0/24"}]]
+    ipam = {"type": "host-local", "dataDir": "/run/ipam", "ranges": ranges}
+    ipam["routes"] = [{"dst": "0.0.0.0/0"}]
+    text = {"cniVersion": "0.4.0", "name": "pods", "plugins": [{"type": "ptp", "ipam": ipam}]}
+    place = kubelet.RUNTIME / "cni-conf" / "10-none.conflist"
+    place.with_suffix(".new").write_text(json.dumps(text))
+    place.with_suffix(".new").rename(place)
+
+
+def inside_image(files: str, archive: str) -> None:
+    """Begins to give the runtime our image."""
+    ctr = [f"{files}/bin/ctr", "-a", str(kubelet.RUNTIME / "containerd.sock"), "-n", "k8s.io"]
+    kubelet._started("import own", [*ctr, "images", "import", archive])
+
+
+def inside_wait_for_image() -> None:
+    """Until the runtime has it."""
+    process = kubelet._processes.pop("import own")
+    code = process.wait(IMAGE_SECONDS_MAX)
+    assert code == 0, kubelet._log("import own") + kubelet._log("containerd")[-1000:]
+
+
+def inside_pod_log(pod: str) -> str:
+    """The end of what the containers of pods said whose name begins so."""
+    found = sorted(Path("/run/pod-logs").glob(f"*_{pod}*/*/*.log"))
+    return "\n".join(f"{path}: {path.read_text()[-3000:]}" for path in found)
 
 
 def inside_start(
@@ -145,9 +193,9 @@ def inside_start(
     kubeconfig: str,
     exporter_kubeconfig: str,
     certificate: list[str],
-    options: list[str],
+    options: list[str] | None,
 ) -> None:
-    """Starts the kubelet as a host of the cluster, and the exporter beside it."""
+    """Starts the kubelet as a host of the cluster, and the exporter beside it if wanted."""
     # Below /tmp, which is another directory in here.
     path = Path(certificate[0])
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -171,6 +219,8 @@ def inside_start(
         )
 
     kubelet.until(is_up, "the kubelet serves PodResources", kubelet.START_SECONDS_MAX)
+    if options is None:
+        return
     exporter = [sys.executable, "-m", "numalign", "export", "--host-name", name, *options]
     exporter += ["--kubeconfig", str(EXPORTER_KUBECONFIG), "--interval", "10"]
     kubelet._started("exporter", exporter, PYTHONFAULTHANDLER="1")
@@ -189,3 +239,33 @@ def inside_log(name: str) -> str:
 def inside_write(path: str, text: str) -> None:
     """Writes a file."""
     Path(path).write_text(text)
+
+
+def inside_confinement() -> list[tuple[str, dict[str, str]]]:
+    """Of each of our processes in a pod: its command, and what the kernel lets it do."""
+    found = []
+    for process in sorted(Path("/proc").glob("[0-9]*")):
+        with suppress(OSError):
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            if b"/usr/local/bin/numalign" not in words:
+                continue
+            lines = (process / "status").read_text().splitlines()
+            facts = {key: rest.strip() for key, _, rest in (ln.partition(":") for ln in lines)}
+            facts["Uid"] = facts["Uid"].split()[0]
+            mounts = [line.split() for line in (process / "mountinfo").read_text().splitlines()]
+            root = next(fields[5] for fields in mounts if fields[4] == "/")
+            wanted = ("Uid", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp")
+            own = {key: facts[key] for key in wanted} | {"root": root.split(",")[0]}
+            command = words[words.index(b"/usr/local/bin/numalign") + 1].decode()
+            found.append((command, own))
+    return found
+
+
+def inside_cpusets(uids: list[str]) -> list[str]:
+    """The CPUs of the one container of each of these pods, as the kernel has them."""
+    found = []
+    for uid in uids:
+        groups = sorted(kubelet.CGROUPS.glob(f"kubepods/**/pod{uid}/*/cpuset.cpus"))
+        texts = [path.read_text().strip() for path in groups]
+        found += [text for text in texts if text]
+    return found

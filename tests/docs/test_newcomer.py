@@ -93,7 +93,9 @@ def test_the_readme_works_from_the_top_as_it_stands(clone, tmp_path):
                 assert said(command.strip(), place, environment), line
         with urllib.request.urlopen(PAGE, timeout=10) as answer:
             assert b"<html" in answer.read()
-    left = subprocess.run(["git", "status", "--porcelain"], cwd=place, capture_output=True)
+    left = subprocess.run(
+        ["git", "status", "--porcelain"], cwd=place, capture_output=True, check=True
+    )
     assert left.stdout == b"", "make run leaves the checkout as it was"
 
 

@@ -83,9 +83,9 @@ def _reduced(data: bytes) -> None:
 
 def _state_of_nri(data: bytes) -> None:
     """Under a checksum that is right."""
-    checksum = saved._checksum(data).encode()
+    checksum = saved._checksum(1, data).encode()
     built = hosts.build(settings("single-numa-node", safe=True), small_machine(nodes=2))
-    saved.load(b'{"version":1,"checksum":"%s","body":%s}' % (checksum, data), built)
+    saved.load([b'{"version":2,"number":1,"checksum":"%s","body":%s}' % (checksum, data)], built)
 
 
 def _nri_frames() -> list[bytes]:

@@ -22,7 +22,7 @@ from tests.paths import CHECKOUT
 
 Mutation = tuple[str, str, str, str, str]  # what breaks, file, old text, new text, tests
 MUTATIONS: Sequence[Mutation] = (*ACCESS, *DAEMONS, *ROOM, *CONFINEMENT, *CORE, *NRI, *FLEET)
-COPIED = ("src", "tests", "docs", "examples", "pyproject.toml")
+COPIED = ("src", "tests", "tools", "docs", "examples", "pyproject.toml")
 SECONDS_MAX = 300
 
 

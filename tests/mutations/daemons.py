@@ -331,6 +331,13 @@ MUTATIONS = [
         PRE_PLACE,
     ),
     (
+        "the gates of others are opened too when we leave",
+        "src/numalign/wire/kubernetes/withdrawal.py",
+        '[gate for gate in gates if gate.get("name") not in OUR_GATES]',
+        "[]",
+        "tests/wire/kubernetes/test_withdrawal.py",
+    ),
+    (
         "a host that was promised is not kept",
         f"{SCHEDULER}/asked_hosts.py",
         "    state.place(pod, host)\n    state.assumed.add(uid)\n",

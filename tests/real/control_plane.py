@@ -31,6 +31,8 @@ READY_SECONDS_MAX: Final = 60.0
 STOP_SECONDS_MAX: Final = 3.0  # the API server waits for its watches to end
 CALL_SECONDS_MAX: Final = 60.0
 TOKEN_SECONDS: Final = 7200
+SERVICES: Final = "192.0.2.0/24"
+SERVICE_ADDRESS: Final = "192.0.2.1"  # of the API server, as pods know it
 ETCD: Final = "etcd"
 API_SERVER: Final = "kube-apiserver"
 CONTROLLERS: Final = "kube-controller-manager"
@@ -54,8 +56,15 @@ def control_plane(
     has_scheduler: bool = True,
     scheduler_config: str | None = None,
     api_options: Sequence[str] = (),
+    has_accounts: bool = False,
 ) -> Iterator[ControlPlane]:
-    """A running control plane; all of it is stopped at the end. MissingError without Go."""
+    """A running control plane; all of it is stopped at the end. MissingError without Go.
+
+    ``has_accounts``: pods get the token of their ServiceAccount, which must be there.
+    """
+    if not has_accounts:
+        # Pods that never run need no token.
+        api_options = ["--disable-admission-plugins=ServiceAccount", *api_options]
     plane = ControlPlane(programs(version, CONTROL_PLANE), place, api_options)
     try:
         plane.start()
@@ -135,9 +144,7 @@ class ControlPlane:
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--token-auth-file={self.place / 'tokens.csv'}",
             "--authorization-mode=RBAC",
-            "--service-cluster-ip-range=192.0.2.0/24",
-            # Pods here never run, so they need no token; accounts are made where a test uses them.
-            "--disable-admission-plugins=ServiceAccount",
+            f"--service-cluster-ip-range={SERVICES}",
             *self._api_options,
         )
         deadline = time.monotonic() + READY_SECONDS_MAX

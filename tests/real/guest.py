@@ -42,7 +42,15 @@ HUNG_LOOK_SECONDS: Final = 5.0
 HUNG_SECONDS_MAX: Final = 60.0
 HUNG_LOOKS_MAX: Final = 4  # a busy host alone may make it stand still for a while
 _STALLED: Final = "detected stall"  # what the kernel says of a CPU that does not go on
-_MODULES: Final = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_console", "virtio_net")
+_MODULES: Final = (
+    "virtio_pci",
+    "9pnet_virtio",
+    "9p",
+    "overlay",
+    "virtio_console",
+    "virtio_net",
+    "veth",  # pods with a network of their own
+)
 _ENGINE: Final = "qemu-system-x86_64"
 
 

@@ -13,6 +13,7 @@ from tools.image import __main__ as image
 from tools.image.debian import FetchError
 
 NAME: Final = "localhost/numalign"
+KEPT_MAX: Final = 5  # of earlier states; each is 55 MB
 _MADE_OF: Final = (
     "pyproject.toml",
     "README.md",
@@ -37,6 +38,11 @@ def _build(name: str, scratch: Path, ready: Path) -> None:
     except FetchError as error:
         raise MissingError(f"no container image: {error}") from error
     next((scratch / "out").glob("*.oci.tar")).rename(ready)
+    before = sorted(
+        (cache() / "own-image").glob("*.oci.tar"), key=lambda path: path.stat().st_mtime
+    )
+    for old in before[:-KEPT_MAX]:
+        old.unlink()
 
 
 def _fingerprint() -> str:

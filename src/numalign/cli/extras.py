@@ -11,7 +11,6 @@ _EXTRA_OF: Final = {
     "httpx2": "cluster",
     "lightkube": "cluster",
     "numpy": "cluster",
-    "xxhash": "cluster",
     "resvg_py": "png",
     "ttf_opensans": "png",
 }

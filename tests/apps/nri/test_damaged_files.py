@@ -12,9 +12,10 @@ NO_TEXT = b'{"policyName":"\xff"}'
 
 def test_a_state_that_is_no_text_is_refused_also_under_a_checksum_that_is_right():
     body = b'{"pods":{"\xff":{}}}'
-    data = b'{"version":1,"checksum":"%s","body":%s}' % (saved._checksum(body).encode(), body)
+    checksum = saved._checksum(1, body).encode()
+    data = b'{"version":2,"number":1,"checksum":"%s","body":%s}' % (checksum, body)
     with pytest.raises(CorruptCheckpointError, match=r"nri\.json: found no state of the plugin"):
-        saved.load(data, policy().host, path="nri.json")
+        saved.load([data], policy().host, path="nri.json")
 
 
 def test_a_state_of_the_kubelet_that_is_no_text_is_told(tmp_path):

@@ -3,7 +3,6 @@
 # ruff: noqa: PLC0415 - a command loads what it needs when it runs
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Final
 
 import typer
@@ -18,13 +17,17 @@ SECONDS_MAX: Final = 180.0
 app = new_app()
 
 
-@app.command(epilog=examples("numalign withdraw --dry-run", "numalign withdraw"))
+@app.command(epilog=examples("numalign withdraw --dry-run", "numalign withdraw --taints-only"))
 @unfold
 def withdraw(
     *,
     ctx: typer.Context,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say which pods and hosts it is about.")
+    ] = False,
+    taints_only: Annotated[
+        bool,
+        typer.Option("--taints-only", help="Leave gates alone: only the NRI plugin is taken out."),
     ] = False,
     settle: Annotated[
         float,
@@ -38,12 +41,14 @@ def withdraw(
     ] = SECONDS_MAX,
     cluster: ClusterOptions,
 ) -> int:
-    """Open our gates and take off our taints, so that pods go on without numalign.
+    """Open gates and take off taints, so that pods go on without us.
 
     For when scheduler, redeploy and NRI plugin are gone from a cluster, together with the policies
     that put gates on new pods. 'helm uninstall' runs it. Pods are then placed as the cluster's own
     scheduler places them.
     """
+    import asyncio
+
     from numalign.adapters.kubernetes.api_server import ApiServer
     from numalign.apps.withdrawal import Withdrawn
     from numalign.apps.withdrawal import withdraw as withdrawn
@@ -57,6 +62,7 @@ def withdraw(
                 lambda line: out.text(f"{line}\n"),
                 settle_seconds=settle,
                 seconds_max=timeout,
+                opens_gates=not taints_only,
                 is_dry_run=dry_run,
             )
 
