@@ -400,4 +400,18 @@ MUTATIONS = [
         "            is_done = True\n",
         "tests/adapters/kubernetes/test_fast_lane.py",
     ),
+    (
+        "a manifest that is gone becomes a pod once there is room on the disk",
+        "src/numalign/apps/agent/steps/admission.py",
+        "    return event.is_again and not wanted",
+        "    return False",
+        "tests/apps/agent/steps/test_unsaved.py",
+    ),
+    (
+        "ticks become more and more while the disk is full",
+        "src/numalign/apps/agent/step.py",
+        "        case events.Tick() | events.RepairDue():\n            return state, []",
+        "        case events.Tick() | events.RepairDue():\n            return state, [event]",
+        "tests/apps/agent/steps/test_unsaved.py",
+    ),
 ]

@@ -1,6 +1,7 @@
 """A real agent whose disk is full or read-only: deleting works, and so do stopping and starting."""
 
 import contextlib
+import json
 import os
 import subprocess
 import time
@@ -73,6 +74,32 @@ def test_on_a_full_disk_a_pod_ends_with_its_manifest():
         fill(agent)
         (agent.pods / "a.json").unlink()
         agent.until(ended(agent, "a"), "the pod to be gone")
+
+
+def test_a_manifest_that_comes_and_goes_on_a_full_disk_never_becomes_a_pod():
+    def told(agent):
+        items = agent.request("GET", "/manifests").json()["items"]
+        return {one["file"]: one.get("problem", "") for one in items}
+
+    with on_small_disk() as agent:
+        fill(agent)
+        for name in ("stays", "goes"):
+            found = manifest(name, command=("sleep", "1000"))
+            (agent.pods / f"{name}.json").write_text(json.dumps(found))
+        agent.until(
+            lambda: all(
+                "No space left" in told(agent).get(f"{n}.json", "") for n in ("stays", "goes")
+            ),
+            "both to be told of",
+        )
+        (agent.pods / "goes.json").unlink()
+        agent.until(lambda: "goes.json" not in told(agent), "the other to be gone")
+        (agent.state / "filler").unlink()
+        agent.until_phase("stays", "Running")
+        agent.until_well()
+        # Whatever was on its way has come by the time that one more has been made.
+        with_pod(agent, "later")
+        assert set(agent.pod_list()) == {"stays", "later"}
 
 
 def test_what_was_deleted_on_a_full_disk_stays_deleted_once_there_is_room():

@@ -42,6 +42,7 @@ class PodSubmitted:
     preferences: Mapping[Preference, tuple[str, ...]] = field(default_factory=dict)
     run: Run | None = None  # of ``numalign run``
     asker: Asker | None = None  # None: the agent's own user
+    is_again: bool = False  # counts only while it is put off: nobody may want it any more
 
 
 @dataclass(frozen=True, slots=True)

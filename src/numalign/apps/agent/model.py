@@ -265,6 +265,7 @@ class PutOff:
     source: str
     why: str
     asker: Asker | None = None
+    is_on_its_way: bool = False  # its event comes again by itself
 
 
 @dataclass(frozen=True, slots=True)

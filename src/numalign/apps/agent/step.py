@@ -100,15 +100,33 @@ def not_saved(
         if _only_frees(after, event):
             after, more = _freed(setup, after, event)
             freeing += more
+        elif answers := failures.answer_all(event, "StateNotSaved", error):
+            effects += answers
         else:
-            answers = failures.answer_all(event, "StateNotSaved", error)
-            effects += answers or [events.Redeliver(event, setup.save_retry_seconds)]
+            after, again = _again(after, event, error)
+            effects += [events.Redeliver(one, setup.save_retry_seconds) for one in again]
     if not freeing:
-        return state, effects
+        return after, effects
     after, done = settle(setup, state, after, freeing)
     done = [effect for effect in done if not isinstance(effect, events.Save)]
     later = events.Redeliver(events.SaveDue(), setup.save_retry_seconds)
     return after, [*done, *effects, later]
+
+
+def _again(
+    state: AgentState, event: events.Event, error: str
+) -> tuple[AgentState, list[events.Event]]:
+    """What is to be handed in again of an event that nobody waits for."""
+    match event:
+        case events.Tick() | events.RepairDue():
+            return state, []  # these come by themselves, and must not become more and more
+        case events.PodSubmitted():
+            if admission.is_void(state, event):
+                return state, []
+            state, event = admission.put_on_its_way(state, event, error)
+            return state, [event]
+        case _:
+            return state, [event]
 
 
 def _only_frees(state: AgentState, event: events.Event) -> bool:

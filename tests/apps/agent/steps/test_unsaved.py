@@ -1,9 +1,13 @@
 """What is done though it cannot be saved: only what gives something back."""
 
+from dataclasses import replace
+
 from tests.apps.agent.test_step import Host, box, kinds
 
 from numalign.apps.agent import events as ev
 from numalign.apps.agent.step import not_saved
+from numalign.apps.agent.steps import admission
+from numalign.wire.pods.records import Metadata, PodRecord, PodSpec
 
 
 def running():
@@ -53,3 +57,67 @@ def test_a_pod_that_is_asked_for_is_refused_and_an_end_is_handed_in_again():
     assert host.state is before
     assert [e.reason for e in effects if isinstance(e, ev.Answer)] == ["StateNotSaved"]
     assert ev.Redeliver(ended, host.setup.save_retry_seconds) in effects
+
+
+# What comes again by itself.
+
+
+def manifest(cpu="2"):
+    spec = PodSpec(containers=[box(cpu=cpu)])
+    record = PodRecord(metadata=Metadata(name="m"), spec=spec)
+    return ev.PodSubmitted("m", record, "file:m.json", 0.0)
+
+
+def handed_in_again(effects):
+    return [effect.event for effect in effects if isinstance(effect, ev.Redeliver)]
+
+
+def test_a_manifest_that_could_not_be_saved_is_told_and_taken_up_when_it_can_be():
+    host = Host()
+    [again] = handed_in_again(unsaved(host, manifest()))
+    assert host.state.put_off["m"].why == "full"
+    host.event(ev.Tick(host.now))
+    assert not host.state.pods, "it comes by itself"
+    assert "StartContainer" in kinds(host.event(again))
+    assert not host.state.put_off
+    before = host.state
+    assert not host.event(again) and host.state is before, "and only once"
+
+
+def test_a_manifest_that_is_removed_before_it_could_be_saved_never_becomes_a_pod():
+    host = Host()
+    [again] = handed_in_again(unsaved(host, manifest()))
+    unsaved(host, ev.PodDeleted("m", host.now))
+    assert not handed_in_again(unsaved(host, again)), "nor does it come on and on"
+    assert not host.event(again)
+    assert not host.state.pods and not host.state.put_off
+
+
+def test_of_a_manifest_that_is_changed_before_it_could_be_saved_only_the_last_version_counts():
+    host = Host()
+    [old] = handed_in_again(unsaved(host, manifest()))
+    changed = manifest(cpu="1")
+    effects = unsaved(host, ev.PodDeleted("m", host.now), changed)
+    [new] = [one for one in handed_in_again(effects) if isinstance(one, ev.PodSubmitted)]
+    assert not host.event(old)
+    host.event(new)
+    assert host.state.pods["m"].record == changed.record
+
+
+def test_a_pod_whose_manifest_goes_while_a_plugin_is_asked_is_not_admitted():
+    host = Host()
+    event = manifest()
+    host.state, again = admission.put_on_its_way(host.state, event, "")
+    assert again.is_again
+    host.event(ev.PodDeleted("m", host.now))
+    assert not host.event(again) and not host.state.pods
+
+
+def test_who_waits_for_an_answer_gets_one_and_is_not_put_off():
+    host = Host()
+    asked = replace(manifest(), request=7)
+    assert admission.put_on_its_way(host.state, asked, "") == (host.state, asked)
+
+
+def test_ticks_do_not_become_more_and_more_while_the_disk_is_full():
+    assert not unsaved(running(), ev.Tick(0.0), ev.RepairDue())

@@ -70,6 +70,23 @@ class _NeedsPreferenceError(Exception):
 
 
 def submitted(setup: AgentSetup, state: AgentState, event: PodSubmitted) -> Next:
+    if is_void(state, event):
+        return state, []
+    waiting = state.put_off.get(event.uid)
+    if waiting is not None and waiting.is_on_its_way:
+        others = {uid: one for uid, one in state.put_off.items() if uid != event.uid}
+        state = replace(state, put_off=others)
+    return _decided(setup, state, event)
+
+
+def is_void(state: AgentState, event: PodSubmitted) -> bool:
+    """Whether the manifest of a pod that comes again was removed or changed meanwhile."""
+    one = state.put_off.get(event.uid)
+    wanted = one is not None and (one.record, one.source) == (event.record, event.source)
+    return event.is_again and not wanted
+
+
+def _decided(setup: AgentSetup, state: AgentState, event: PodSubmitted) -> Next:
     known = state.pods.get(event.uid)
     if known is not None and known.deleting:
         return _again(state, event, known)
@@ -111,6 +128,7 @@ def submitted(setup: AgentSetup, state: AgentState, event: PodSubmitted) -> Next
             deciding_host, before_it, setup.totals, pod, preferred=preferred, trace=trace
         )
     except _NeedsPreferenceError as need:
+        state, event = put_on_its_way(state, event, "")
         return state, [AskPreference(need.preference, event)]
     if state.offline:
         after = host_changes.with_offline(state, after)
@@ -224,6 +242,20 @@ def _taken_text(pod: Pod, taken: AgentPod) -> str:
     )
 
 
+def put_on_its_way(
+    state: AgentState, event: PodSubmitted, why: str
+) -> tuple[AgentState, PodSubmitted]:
+    """Remembers that a pod will come again by its event, which a deletion meanwhile makes void.
+
+    Who waits for an answer is not put off: without one nobody takes the pod for made.
+    """
+    if event.request is not None or event.run is not None:
+        return state, event
+    waiting = PutOff(event.record, event.source, why, event.asker, is_on_its_way=True)
+    state = replace(state, put_off={**state.put_off, event.uid: waiting})
+    return state, replace(event, is_again=True)
+
+
 def _refuse_for_now(state: AgentState, event: PodSubmitted, reason: str, text: str) -> Next:
     """No to who asks; the pod of a manifest is told of once and taken up when it can be."""
     if event.request is not None:
@@ -282,6 +314,8 @@ def _retry_put_off(setup: AgentSetup, state: AgentState, now: float) -> Next:
     effects: list[Effect] = []
     limit = min(setup.pods_known_max, setup.totals.get("pods", setup.pods_known_max))
     for uid, one in list(state.put_off.items()):
+        if one.is_on_its_way:
+            continue
         if len(state.host.pods) >= limit or _limit_reached(setup, state, one.record):
             break
         metadata = one.record.metadata

@@ -68,7 +68,7 @@ def _failing(look: Look, state: AgentState) -> Iterator[tuple[str, str]]:
 def _problem(one: ManifestFile, state: AgentState) -> str:
     """Of the file itself, or that its pods cannot be taken yet."""
     put_off = [state.put_off[pod.uid].why for pod in one.pods if pod.uid in state.put_off]
-    return "; ".join(dict.fromkeys([*filter(None, [one.problem]), *put_off]))
+    return "; ".join(dict.fromkeys(filter(None, [one.problem, *put_off])))
 
 
 def _too_many(look: Look) -> str:
