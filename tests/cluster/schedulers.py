@@ -118,9 +118,10 @@ class SlowWay:
     @contextlib.contextmanager
     def running(self) -> Iterator[Path]:
         """A kubeconfig that leads this way."""
-        server = self._loop.run_until_complete(asyncio.start_server(self._talk, "127.0.0.1", 0))
         thread = threading.Thread(target=self._loop.run_forever)
         thread.start()
+        starting = asyncio.start_server(self._talk, "127.0.0.1", 0)
+        server = asyncio.run_coroutine_threadsafe(starting, self._loop).result(10)
         config = json.loads(self._plane.kubeconfig.read_text())
         port = server.sockets[0].getsockname()[1]
         config["clusters"][0]["cluster"] = {"server": f"http://127.0.0.1:{port}"}
