@@ -111,15 +111,17 @@ class SlowWay:
         self._plane = plane
         self._loop = asyncio.new_event_loop()
         self._open = asyncio.Event()
+        self._writers: list[asyncio.StreamWriter] = []
         self.held: list[dict] = []  # the changes that wait or have waited
         self.answers: list[bytes] = []  # to those
 
     @contextlib.contextmanager
     def running(self) -> Iterator[Path]:
         """A kubeconfig that leads this way."""
-        server = self._loop.run_until_complete(asyncio.start_server(self._talk, "127.0.0.1", 0))
         thread = threading.Thread(target=self._loop.run_forever)
         thread.start()
+        starting = asyncio.start_server(self._talk, "127.0.0.1", 0)
+        server = asyncio.run_coroutine_threadsafe(starting, self._loop).result(10)
         config = json.loads(self._plane.kubeconfig.read_text())
         port = server.sockets[0].getsockname()[1]
         config["clusters"][0]["cluster"] = {"server": f"http://127.0.0.1:{port}"}
@@ -129,13 +131,17 @@ class SlowWay:
         try:
             yield path
         finally:
-            self._loop.call_soon_threadsafe(server.close)
+            asyncio.run_coroutine_threadsafe(self._end(server), self._loop).result(10)
             self._loop.call_soon_threadsafe(self._loop.stop)
             thread.join(10)
-            for task in asyncio.all_tasks(self._loop):
-                task.cancel()
-            self._loop.run_until_complete(asyncio.sleep(0.1))
             self._loop.close()
+
+    async def _end(self, server: asyncio.Server) -> None:
+        server.close()
+        for one in self._writers:
+            one.transport.abort()
+        self._open.set()  # who waits finds nobody
+        await asyncio.sleep(0.2)
 
     def let_through(self) -> None:
         self._loop.call_soon_threadsafe(self._open.set)
@@ -143,23 +149,23 @@ class SlowWay:
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         host, _, port = self._plane.address.removeprefix("https://").partition(":")
         tls = ssl.create_default_context(cafile=self._plane.place / "certs" / "apiserver.crt")
-        there = await asyncio.open_connection(host, int(port), ssl=tls)
-        back = asyncio.create_task(self._back(there[0], writer))
-        with contextlib.suppress(OSError, asyncio.CancelledError):
+        source, there = await asyncio.open_connection(host, int(port), ssl=tls)
+        self._writers += [writer, there]
+        back = asyncio.create_task(self._back(source, writer))
+        with contextlib.suppress(OSError):
             while data := await reader.read(1 << 16):
                 if data.startswith(b"PATCH "):
                     self.held.append(json.loads(data.partition(b"\r\n\r\n")[2]))
                     await self._open.wait()
-                there[1].write(data)
-            if self.held:
-                await asyncio.sleep(2)  # who asked may be gone; the answer comes all the same
-        there[1].close()
-        back.cancel()
+                there.write(data)
+        if not self.held:
+            there.close()  # else what is held may still be answered, though who asked is gone
+        await back
 
     async def _back(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(1 << 16):
-            if self._open.is_set():
-                self.answers.append(data.partition(b"\r\n")[0])
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):
+            while data := await reader.read(1 << 16):
+                if self._open.is_set():
+                    self.answers.append(data.partition(b"\r\n")[0])
                 writer.write(data)
         writer.close()

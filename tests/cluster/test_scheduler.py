@@ -79,13 +79,16 @@ async def running(plane, fleet, count: int, seconds: float) -> Counter[str]:
 @contextlib.asynccontextmanager
 async def fleet_on(plane, found=None, **options):
     async with ApiServer.connect(plane.kubeconfig) as api:
-        async with Fleet(api, found or plans(HOSTS), **options) as fleet:
-            try:
-                yield fleet
-            finally:
-                await asyncio.to_thread(clear, plane)
-                await fleet.settled()
-        await fleet.remove()
+        fleet = Fleet(api, found or plans(HOSTS), **options)
+        try:
+            async with fleet:
+                try:
+                    yield fleet
+                finally:
+                    await asyncio.to_thread(clear, plane)
+                    await fleet.settled()
+        finally:
+            await fleet.remove()  # else the next test would place pods there
 
 
 def test_no_pod_is_refused_where_the_stock_scheduler_has_many_refused(plane):

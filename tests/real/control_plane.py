@@ -57,6 +57,7 @@ def control_plane(
     scheduler_config: str | None = None,
     api_options: Sequence[str] = (),
     has_accounts: bool = False,
+    controller_options: Sequence[str] = (),
 ) -> Iterator[ControlPlane]:
     """A running control plane; all of it is stopped at the end. MissingError without Go.
 
@@ -65,7 +66,8 @@ def control_plane(
     if not has_accounts:
         # Pods that never run need no token.
         api_options = ["--disable-admission-plugins=ServiceAccount", *api_options]
-    plane = ControlPlane(programs(version, CONTROL_PLANE), place, api_options)
+    binaries = programs(version, CONTROL_PLANE)
+    plane = ControlPlane(binaries, place, api_options, controller_options)
     try:
         plane.start()
         if has_scheduler:
@@ -78,8 +80,15 @@ def control_plane(
 class ControlPlane:
     """etcd, kube-apiserver, kube-controller-manager and kube-scheduler, each with its log."""
 
-    def __init__(self, binaries: Path, place: Path, api_options: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        binaries: Path,
+        place: Path,
+        api_options: Sequence[str] = (),
+        controller_options: Sequence[str] = (),
+    ) -> None:
         self.binaries = binaries
+        self._controller_options = tuple(controller_options)
         self._api_options = tuple(api_options)  # of the API server, such as feature gates
         self.place = place
         self.kubeconfig = place / "kubeconfig"
@@ -169,6 +178,7 @@ class ControlPlane:
             f"--secure-port={self._controllers}",
             # Hosts of tests send no heartbeats: what their status says stays true.
             "--node-monitor-grace-period=24h",
+            *self._controller_options,
         )
 
     def start_scheduler(self, config: str | None = None) -> None:

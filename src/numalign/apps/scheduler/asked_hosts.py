@@ -27,7 +27,7 @@ RESERVED_SECONDS: Final = 30.0
 RESERVED_SECONDS_WITH_CLAIMS: Final = 600.0
 TOUCH_SECONDS: Final = (1.0, 60.0)  # between a refusal and a touch: first and longest
 REFUSED_KEPT_MAX: Final = 10_000
-ANSWERS_KEPT_MAX: Final = 256
+ANSWERS_KEPT_MAX: Final = 32  # with the names of all hosts each
 
 
 def want(state: State, event: events.HostsWanted) -> list[events.Effect]:
