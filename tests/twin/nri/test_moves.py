@@ -73,6 +73,8 @@ def places(result):
 def owned(text):
     """Who has which CPUs by the kubelet's file."""
     found = json.loads(text)
+    found = found.get("data", found)
+    found = json.loads(found) if isinstance(found, str) else found
     return found.get("entries", {}), found["defaultCpuSet"]
 
 
