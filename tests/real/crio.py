@@ -93,6 +93,8 @@ namespaces_dir = "{d}/ns"
 hooks_dir = []
 cdi_spec_dirs = ["{d}/cdi"]
 irqbalance_config_file = ""
+irqbalance_config_restore_file = "disable"
+disable_hostport_mapping = true
 [crio.runtime.runtimes.runc]
 runtime_path = "{bin}/runc"
 runtime_root = "{d}/runc"
