@@ -36,6 +36,10 @@ HOST_FILE = {
     "cpuManagerPolicy": "static",
     "topologyManagerPolicy": "single-numa-node",
     "reservedSystemCPUs": "0",
+    "memoryManagerPolicy": "Static",
+    "systemReserved": {"memory": "100Mi"},
+    "evictionHard": {"memory.available": "100Mi"},
+    "reservedMemory": [{"numaNode": 0, "limits": {"memory": "200Mi"}}],
 }
 STATE = "/var/lib/numalign/nri"
 # What an image would bring.

@@ -1,8 +1,7 @@
 """A private CRI-O, built with Go from its published module: nothing of the host is changed.
 
-Its helpers come from Debian (conmon, and skopeo for the images) or are built (pinns, runc). The
-newest version that the module proxy gives is 1.34.0; it carries an NRI before 0.10, without the
-validator.
+Its helpers come from Debian (conmon, and skopeo for the images) or are built (pinns, runc). It
+carries NRI 0.11: with a validator, without memory policies.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -27,11 +25,11 @@ from tests.real.kept import MissingError, cache, kept, output, say
 from tests.real.packages import STABLE, unpacked_packages
 from tests.sockets import make_short_directory
 
-VERSION: Final = "1.34.0"
+VERSION: Final = "1.36.3"
 NAME: Final = "cri-o"  # among the suites of containerd
 _MODULE: Final = "github.com/cri-o/cri-o"
 # Neither the headers of these libraries nor their file systems are here.
-_TAGS: Final = "containers_image_openpgp,exclude_graphdriver_btrfs,btrfs_noversion"
+_TAGS: Final = "containers_image_openpgp,containers_image_ostree_stub,exclude_graphdriver_btrfs,btrfs_noversion"
 _DEBIAN: Final = ("conmon", "skopeo", "libgpgme11", "libassuan0", "libdevmapper1.02.1")
 
 
@@ -97,6 +95,8 @@ namespaces_dir = "{d}/ns"
 hooks_dir = []
 cdi_spec_dirs = ["{d}/cdi"]
 irqbalance_config_file = ""
+irqbalance_config_restore_file = "disable"
+disable_hostport_mapping = true
 [crio.runtime.runtimes.runc]
 runtime_path = "{bin}/runc"
 runtime_root = "{d}/runc"
@@ -116,6 +116,11 @@ nri_plugin_dir = "{d}/nri-plugins"
 nri_plugin_config_dir = "{d}/nri-conf"
 nri_plugin_registration_timeout = "30s"
 """
+VALIDATOR: Final = """
+[crio.nri.default_validator]
+nri_enable_default_validator = true
+nri_validator_tolerate_missing_plugins_annotation = "numalign.io/run-without-nri"
+"""
 
 
 class Crio:
@@ -123,7 +128,8 @@ class Crio:
 
     version = VERSION
 
-    def __init__(self, files: Path) -> None:
+    def __init__(self, files: Path, more: str = "") -> None:
+        """``more``: further configuration."""
         self.files = files
         self.directory = make_short_directory("no-")
         self.socket = self.directory / "crio.sock"
@@ -138,7 +144,7 @@ class Crio:
         for name in ("cni-conf", "cni-bin", "cdi", "nri-plugins", "nri-conf", "policies", "ns"):
             (self.directory / name).mkdir()
         text = _CONFIG.format(d=self.directory, bin=files / "bin", pause=PAUSE)
-        (self.directory / "crio.conf").write_text(text)
+        (self.directory / "crio.conf").write_text(text + more)
         policy = {"default": [{"type": "insecureAcceptAnything"}]}
         (self.directory / "policy.json").write_text(json.dumps(policy))
         (self.directory / "storage.conf").write_text(
@@ -211,9 +217,9 @@ class Crio:
 
 
 @contextmanager
-def crio() -> Iterator[Crio]:
+def crio(more: str = "") -> Iterator[Crio]:
     """A CRI-O for a test; skips where there can be none."""
-    running = Crio(containerd.needed(partial(fetched)))
+    running = Crio(containerd.needed(fetched), more)
     try:
         running.load_images()
         running.start()

@@ -23,6 +23,7 @@ STATE: Final = Path("/run/nri-state")
 HOST_FILE: Final = Path("/run/nri.yaml")
 LOG: Final = Path("/run/nri.log")
 MANAGERS: Final = ("cpu_manager_state", "memory_manager_state")
+TOLD_SECONDS: Final = 2.0  # it waits half a second for more, and the guest is slow
 SECONDS_MAX: Final = 400.0
 
 # Loaded once: an emulated CPU takes half a minute for it.
@@ -211,7 +212,9 @@ def kill_container(uid: str, name: str) -> None:
 
 
 def published() -> dict[str, Any]:
-    """What the plugin tells in the kubelet's own files."""
+    """What the plugin tells in the kubelet's own files, which it writes beside its answers."""
+    time.sleep(TOLD_SECONDS)
+    until(lambda: all((STATE / name).exists() for name in MANAGERS), "it tells", SECONDS_MAX)
     return {name: json.loads((STATE / name).read_text()) for name in MANAGERS}
 
 

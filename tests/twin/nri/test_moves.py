@@ -36,9 +36,10 @@ class Host:
     def to_plugin(self):
         self.stop_kubelet()
         self.ours.call("take_from_kubelet", self.ours.worker.configuration.kubelet)
-        self.ours.start_plugin()
+        # The plugin comes last, as a DaemonSet's pod does: containers keep what they have.
         self.ours.worker.start_kubelet()
         self.ours.worker.start_plugins()
+        self.ours.start_plugin()
 
     def to_kubelet(self):
         self.stop_kubelet()
@@ -72,6 +73,8 @@ def places(result):
 def owned(text):
     """Who has which CPUs by the kubelet's file."""
     found = json.loads(text)
+    found = found.get("data", found)
+    found = json.loads(found) if isinstance(found, str) else found
     return found.get("entries", {}), found["defaultCpuSet"]
 
 

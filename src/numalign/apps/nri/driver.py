@@ -31,7 +31,7 @@ from numalign.wire.nri import messages
 from numalign.wire.nri.ttrpc import Code
 from numalign.wire.nri.values import Container, Event, Sandbox
 
-DEVICE_SECONDS_MAX: Final = 0.5  # and a quarter of what the runtime gives us for an answer
+DEVICE_SECONDS_MAX: Final = 0.5  # and at most a quarter of what the runtime gives us
 DEVICE_RETRY_SECONDS: Final = 0.02  # the kubelet lets ten calls pass at once
 CHECK_SECONDS: Final = 2.0  # after an answer that moved others: they need a moment for it
 PUBLISH_SECONDS: Final = 0.5  # how often what others read is written at most
