@@ -81,3 +81,16 @@ def test_equal_hosts_are_filled_once_and_pools_are_summed():
     assert {name: one.count for name, one in found.items()} == {"one": 1, "two": 1, "three": 2}
     assert found["one"] is found["two"]
     assert capacity.by_pool(fleet, found) == {"a": 2, "b": 2}
+
+
+def test_a_host_that_is_closed_to_the_pod_has_room_for_none():
+    frame = a_host()
+    fleet = [FleetHost(name, frame, frame.empty) for name in ("open", "closed")]
+    found = capacity.capacities(
+        fleet, a_pod("shape", (5, 1, 0)), lambda name: "cordoned" if name == "closed" else None
+    )
+    assert (found["open"].count, found["closed"].count) == (2, 0)
+    assert (found["closed"].binding.where, found["closed"].binding.words) == (
+        Where.RULE,
+        "cordoned",
+    )
