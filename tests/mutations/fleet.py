@@ -103,8 +103,8 @@ MUTATIONS = [
     (
         "of two pods that leave the first takes the only place of the second",
         "src/numalign/core/fleet/defrag/make_room.py",
-        "        for one in targets[first]:",
-        "        for one in targets[first][:1]:",
+        "        for one in targets[first]:\n            for two in targets[second]:",
+        "        for one in targets[first][:1]:\n            for two in targets[second][:1]:",
         "tests/core/fleet/defrag/test_defrag.py",
     ),
     (
