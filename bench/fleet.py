@@ -17,8 +17,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+from prometheus_client import CollectorRegistry
 
+from bench.plot import line_chart
 from bench.sim import SCENARIOS, TRACES
+from numalign.apps.capacity_metrics import CapacityMetrics
 from numalign.apps.defrag.planning import DefragPlan, Question, let_in
 from numalign.apps.simulator.report import charts
 from numalign.apps.simulator.running import Task, done, prepared
@@ -52,6 +55,9 @@ schedulers: [%(scheduler)s]
 seeds: 1
 samples: 20
 """
+
+
+SHAPES = ("cpu=16,memory=64Gi", "cpu=8,memory=16Gi", "cpu=2,memory=4Gi")
 
 
 def row(name: str, seconds: float, limit: float | None = None, note: str = "") -> None:
@@ -90,6 +96,19 @@ def capacities() -> None:
     row("5,000 hosts, one shape", timed(lambda: capacity.capacities(fleet, shape)), 2.0)
     one = min(timed(lambda: capacity.capacities(fleet[:1], shape)) for _ in range(20))
     row("one host", one, 0.005)
+    mix = [ReferencePod(text, shape_of(text), 1) for text in SHAPES]
+    metrics = CapacityMetrics(CollectorRegistry(), mix, seconds_max=60)
+    known = [(host.name, (host.frame, host.state)) for host in fleet]
+    row(
+        "metrics of 5,000 hosts for three shapes, the first time",
+        timed(lambda: metrics.update(known)),
+    )
+    times = []
+    for i in range(20):
+        other = random_fleet(1, 12 - i % 4)[0]
+        known[i] = (fleet[i].name, (fleet[i].frame, other.state))
+        times.append(timed(lambda: metrics.update(known)))
+    row("  when one host has changed", sorted(times)[10], 0.005)
 
 
 def full_fleet(policy: str) -> list[FleetHost]:
@@ -161,9 +180,9 @@ def defragmentation() -> None:
 
 
 def growth(plot: Path | None) -> None:
-    print("\nCost per decision by hosts and over time (telco-like work, fragmentation)")
+    print("\nCost per decision by hosts and over time (web mix, fragmentation)")
     series = []
-    for hosts in (250, 500, 1_000, 2_000):
+    for hosts in (250, 500, 1_000, 2_000, 4_000):
         text = LARGE % {"hosts": hosts, "pods": hosts * 4, "scheduler": "fragmentation"}
         run = prepared(read(text.encode(), "large.yaml"), Task(0, "fragmentation", 1))
         end = max(work.job.at for work in run.works)
@@ -174,14 +193,14 @@ def growth(plot: Path | None) -> None:
             seconds = time.process_time() - start
             count = run.result.attempts - before
             before = run.result.attempts
-            points.append((3600.0 * part, seconds / max(1, count) * 1e3))
-        series.append(charts.Series(f"{hosts} hosts", points))
+            points.append((float(part), seconds / max(1, count) * 1e3))
+        series.append(charts.Series(f"{hosts:,} hosts", points))
         first, last = points[1][1], points[-1][1]
         print(f"  {hosts:>6} hosts: {first:6.2f} ms per decision early, {last:6.2f} ms late")
     if plot is not None:
-        body = charts.legend([one.name for one in series])
-        body += charts.lines("Milliseconds per decision, by eighths of the run", series)
-        plot.write_text(f"<!DOCTYPE html><title>Cost per decision</title>{body}\n")
+        title = "Cost of one simulated decision, scheduler fragmentation"
+        drawn = line_chart(title, "eighths of the run", "milliseconds of CPU time", series)
+        plot.write_text(drawn)
         print(f"  {plot}")
 
 
@@ -208,7 +227,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.fleet", description=__doc__)
     parser.add_argument("--full", action="store_true", help="the long runs too")
     parser.add_argument("--large", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--plot", type=Path, help="write the cost per decision as a page")
+    parser.add_argument("--plot", type=Path, help="write the cost per decision as SVG")
     options = parser.parse_args()
     if options.large:
         large()

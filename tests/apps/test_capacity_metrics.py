@@ -40,3 +40,21 @@ def test_an_unchanged_host_is_not_counted_again():
     for _ in range(3):
         metrics.update([("one", (frame, frame.empty))])
     assert value(registry, "numalign_capacity_pods", shape="small") == 7
+
+
+def test_who_asks_waits_for_a_bounded_time_and_the_rest_follows():
+    registry, clock = CollectorRegistry(), [0.0]
+
+    def now():
+        clock[0] += 1.0
+        return clock[0]
+
+    metrics = CapacityMetrics(registry, MIX, seconds_max=3, now=now)
+    frame = a_host()
+    hosts = [(name, (frame, frame.empty)) for name in ("one", "two", "three")]
+    metrics.update(hosts)
+    assert value(registry, "numalign_capacity_hosts_behind") == 1
+    assert value(registry, "numalign_capacity_pods", shape="small") == 14
+    metrics.update(hosts)
+    assert value(registry, "numalign_capacity_hosts_behind") == 0
+    assert value(registry, "numalign_capacity_pods", shape="small") == 21

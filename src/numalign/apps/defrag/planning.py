@@ -135,12 +135,11 @@ def let_in(question: Question, pods: Sequence[Pod]) -> DefragPlan:
     They are let in one after the other, the largest first and, if that fails, the smallest first.
     """
     names = ", ".join(_name_of(pod) for pod in pods)
-    found = _Gang((), {}, [])
-    for is_largest_first in (True, False):
-        order = sorted(pods, key=_cpus, reverse=is_largest_first)
-        found = _one_after_the_other(question, order)
-        if not found.unresolved or len(pods) == 1:
-            break
+    by_size = sorted(pods, key=_cpus, reverse=True)
+    found = _one_after_the_other(question, by_size)
+    if found.unresolved and len(pods) > 1:
+        again = _one_after_the_other(question, by_size[::-1])
+        found = found if again.unresolved else again
     targets = {} if found.unresolved else found.targets
     plan = DefragPlan(
         f"let in {names}",

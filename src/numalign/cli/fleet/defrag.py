@@ -40,7 +40,12 @@ def defrag(  # noqa: PLR0913 - one parameter for each option
     ctx: typer.Context,
     files: Annotated[
         list[str] | None,
-        optional("--filename", "-f", metavar="FILE|DIR|-", help="Pods that are to fit."),
+        optional(
+            "--filename",
+            "-f",
+            metavar="FILE|DIR|-",
+            help="Pods that are to fit, all replicas of a workload.",
+        ),
     ] = None,
     shape: Annotated[
         list[str] | None,
@@ -168,6 +173,8 @@ def _show(out: Output, plan: DefragPlan, output: str) -> None:
     if plan.moves:
         rows = [(str(i), m.name, m.origin, m.target) for i, m in enumerate(plan.moves, 1)]
         out.lines(columns(HEAD, rows, width=out.table_width, right=(0,)))
+    elif not plan.targets and not plan.unresolved:
+        out.text("nothing is to be moved\n")
     for name, host in plan.targets.items():
         out.text(f"then {name} fits on {host}\n")
     for name in plan.unresolved:

@@ -7,7 +7,7 @@ F_numa of the host, by resource.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -61,6 +61,17 @@ def useless_of_each(
     rooms: Rooms, state: HostState, room: Room, mix: Mix, resources: Sequence[str]
 ) -> list[int]:
     """The same for several resources, for which the host is filled only once."""
+    return useless_by(lambda one: counted(rooms, state, room, one.pod), rooms, room, mix, resources)
+
+
+def useless_by(
+    count_of: Callable[[ReferencePod], int],
+    rooms: Rooms,
+    room: Room,
+    mix: Mix,
+    resources: Sequence[str],
+) -> list[int]:
+    """The same where it may be known already how many of each class fit."""
     idle = [room.idle(resource) for resource in resources]
     found = [0] * len(resources)
     if not any(idle):
@@ -71,7 +82,7 @@ def useless_of_each(
             asked = rooms.asked(one.pod, resource) if idle[i] else 0
             if asked:
                 if count is None:
-                    count = counted(rooms, state, room, one.pod)
+                    count = count_of(one)
                 found[i] += one.weight * (idle[i] - asked * count)
     return found
 
