@@ -18,7 +18,7 @@ from numalign.adapters.cgroups.tree import CgroupTree
 from numalign.adapters.local import tmpfs
 from numalign.adapters.local.paths import cgroup_parent
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 60.0  # a machine may be busy
 
 
 class AgentProcess:
