@@ -25,7 +25,7 @@ from tests.sockets import MADE
 SECONDS_MAX = {  # by marker; the last that fits counts
     "": 120.0,
     "e2e": 1800.0,  # may fetch and build real components first
-    "e2e_quick": 300.0,
+    "e2e_quick": 600.0,
     "e2e_numa": 7200.0,
 }
 GRACE_SECONDS = 3.0  # for what is just ending

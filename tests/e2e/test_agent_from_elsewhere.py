@@ -37,7 +37,7 @@ def remote(certificate):
 def client(remote, certificate):
     port = remote.tcp().rpartition(":")[2]
     context = ssl.create_default_context(cafile=certificate[0])
-    with httpx.Client(base_url=f"https://127.0.0.1:{port}", verify=context, timeout=20) as found:
+    with httpx.Client(base_url=f"https://127.0.0.1:{port}", verify=context, timeout=60) as found:
         yield found
 
 
@@ -84,7 +84,7 @@ def test_only_names_of_this_host_are_answered(remote, client):
 def test_plain_http_is_not_spoken_there(remote):
     port = int(remote.tcp().rpartition(":")[2])
     with pytest.raises(httpx.TransportError):
-        httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=20)
+        httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=60)
 
 
 def test_the_command_line_reaches_it_with_its_token(remote, certificate):

@@ -22,7 +22,7 @@ import resource, select, socket, sys
 host, port, count, path = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 held = []
 for _ in range(count):
-    one = socket.create_connection((host, port), timeout=30)
+    one = socket.create_connection((host, port), timeout=60)
     if path:
         one.sendall(f"GET {path} HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n".encode() * 5)
     held.append(one)
@@ -71,7 +71,7 @@ def descriptors_of(agent):
 
 def tcp_status(agent, path="/healthz"):
     where = urlsplit(agent.tcp())
-    with socket.create_connection((where.hostname, where.port), timeout=20) as one:
+    with socket.create_connection((where.hostname, where.port), timeout=60) as one:
         one.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         return one.recv(64).split()[1]
 

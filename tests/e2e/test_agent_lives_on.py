@@ -143,7 +143,7 @@ def test_a_bit_that_flipped_in_a_file_of_the_agent_is_told_in_one_line_and_never
         whole = path.read_bytes()
         path.write_bytes(whole.replace(b'"uid"', b'"u\xffid"', 1))
         agent.start(wait=False)
-        assert agent.process.wait(30) == 1
+        assert agent.process.wait(60) == 1
         assert "pods.json" in agent.said()
         assert "Traceback" not in agent.said()
 
@@ -217,5 +217,5 @@ def test_kinds_that_are_lists_and_documents_of_every_form_are_refused_with_400()
         (agent.pods / "good.json").write_text(json.dumps(quick("good")))
         agent.until(lambda: "good" in agent.pod_list(), "the good manifest")
         agent.process.send_signal(signal.SIGTERM)
-        assert agent.process.wait(30) == 0
+        assert agent.process.wait(60) == 0
         assert "Traceback" not in agent.said()

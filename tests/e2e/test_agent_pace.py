@@ -70,7 +70,7 @@ def test_a_plugin_that_hangs_holds_up_nobody_but_its_own_pod(method):
         assert run(register(directory / "kubelet.sock", "gpu.sock")) == ""
         agent.until(lambda: resources(agent).get(RESOURCE), "the device")
         assert agent.apply(with_gpu("user")).status_code == 201
-        assert asked.wait(10)
+        assert asked.wait(60)
         took = seconds_of(lambda: agent.apply(quick("other")))
         took += seconds_of(lambda: agent.request("GET", "/node"))
         agent.until_phase("other", "Succeeded")

@@ -117,7 +117,7 @@ def test_a_pod_whose_plugin_had_not_answered_before_a_crash_is_decided_anew(agen
         assert run(register(directory / "kubelet.sock", "gpu.sock")) == ""
         agent.until(lambda: resources(agent).get(RESOURCE), "the device")
         assert agent.apply(with_gpu("user")).status_code == 201
-        assert asked.wait(10)
+        assert asked.wait(60)
         agent.kill()
         run(stopped(plugin))
         agent.start()

@@ -177,7 +177,7 @@ def test_a_socket_where_nobody_answers_is_told_with_what_was_tried(runtime):
     try:
         agent.arguments[3] = str(agent.root / "nobody.sock")
         agent.start(wait=False)
-        assert agent.process.wait(20) != 0
+        assert agent.process.wait(60) != 0
         assert "nobody.sock: not there" in agent.said()
         assert "Traceback" not in agent.said()
     finally:

@@ -64,7 +64,7 @@ def over_tcp(path):
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
     try:
-        assert started.wait(10)
+        assert started.wait(60)
         yield f"http://127.0.0.1:{found['port']}"
     finally:
         found["loop"].call_soon_threadsafe(stop.set)

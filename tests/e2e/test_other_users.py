@@ -41,7 +41,7 @@ def test_a_state_directory_that_a_stranger_made_first_is_not_used(command):
         [*numalign, "--listen", "127.0.0.1:0"],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
     subprocess.run(["rm", "-r", str(root)], check=True)
@@ -67,7 +67,7 @@ def test_a_planted_socket_hears_nothing_from_a_client():
             [*command, "--socket", str(agent.state / "agent.sock")],
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=60,
             check=False,
         )
         assert (found.returncode, found.stdout) == (2, "")
@@ -93,7 +93,7 @@ def connected(path):
         one.connect(path)
 
 def asked(method, path, body=None, **headers):
-    client = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     client.request(method, path, body, headers)
     answer = client.getresponse()
     data = answer.read()

@@ -200,7 +200,7 @@ def test_nothing_runs_when_the_supervisor_dies_before_it_has_recorded_it(tmp_pat
             [sys.executable, "-c", LAUNCH, str(lock.fileno()), shim.__file__, str(tmp_path)],
             pass_fds=(lock.fileno(),),
             capture_output=True,
-            timeout=10,
+            timeout=60,
             check=False,
         )
     assert done.returncode != 0

@@ -137,7 +137,7 @@ def test_two_agents_do_not_share_their_cgroups():
             pytest.skip("no cgroups here")
         second = AgentProcess(config=config)
         second.start(wait=False)
-        assert second.process.wait(30) == 2
+        assert second.process.wait(60) == 2
         assert "another agent keeps its containers in these cgroups" in second.said()
         second.clean_up()
         assert first.stop() == 0
@@ -149,7 +149,7 @@ def test_two_agents_do_not_share_a_state_directory(agent):
     try:
         second.state = agent.state
         second.start(wait=False)
-        assert second.process.wait(20) == 1
+        assert second.process.wait(60) == 1
         assert "another agent runs with this state directory" in second.said()
     finally:
         second.state = second.root / "s"
@@ -187,7 +187,7 @@ def damaged(agent, name, change):
     path = agent.state / name
     path.write_bytes(change(path.read_bytes()))
     agent.start(wait=False)
-    code = agent.process.wait(20)
+    code = agent.process.wait(60)
     return code, agent.said()
 
 
@@ -229,7 +229,7 @@ def test_a_policy_change_against_old_state_says_what_is_wrong():
         )
         agent.arguments = ["--config", str(agent.root / "none.yaml")]
         agent.start(wait=False)
-        assert agent.process.wait(20) == 1
+        assert agent.process.wait(60) == 1
         assert (
             'configured policy "none" differs from state checkpoint policy "static"' in agent.said()
         )
@@ -240,7 +240,7 @@ def test_a_state_directory_that_cannot_be_written_is_told():
     try:
         agent.state.write_text("a file, not a directory")
         agent.start(wait=False)
-        assert agent.process.wait(20) in {1, 2}
+        assert agent.process.wait(60) in {1, 2}
         assert "Traceback" not in agent.said()
     finally:
         agent.state.unlink()

@@ -114,7 +114,7 @@ def test_it_is_seen_like_any_pod_and_a_kill_gives_all_back_with_what_it_left_beh
         left = int(sleepers(process.pid)[0])
         assert allowed_cpus(left) == "1"
         process.send_signal(signal.SIGKILL)
-        assert process.wait(10) == -signal.SIGKILL
+        assert process.wait(60) == -signal.SIGKILL
         until_free(agent)
         agent.until(lambda: not is_alive(left), "what it left to end")
 
@@ -123,7 +123,7 @@ def test_a_signal_reaches_the_command_and_its_death_is_ours(agent):
     with going(agent, "--name", "mine", "--", "sleep", "1000") as process:
         until_running(agent, "mine")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == -signal.SIGTERM
+        assert process.wait(60) == -signal.SIGTERM
         until_free(agent)
 
 
@@ -160,7 +160,7 @@ def test_it_goes_on_without_the_agent_and_is_taken_up_again(agent):
         assert agent.pod_list()["mine"]["numalign"]["containers"]["run"]["pid"] == process.pid
         assert allowed_cpus(process.pid) == "1"
         process.terminate()
-        process.wait(10)
+        process.wait(60)
         until_free(agent)
 
 
@@ -169,7 +169,7 @@ def test_what_ended_while_the_agent_was_away_is_given_back(agent):
         until_running(agent, "mine")
         agent.kill()
         process.terminate()
-        process.wait(10)
+        process.wait(60)
         agent.start()
         until_free(agent)
 
@@ -205,10 +205,10 @@ def test_one_that_is_interrupted_while_it_waits_leaves_the_queue(agent):
         with going(agent, "--cpus", "1", "--name", "second", "--wait", "--", "true") as second:
             agent.until(lambda: "second" in agent.pod_list(), "the second to wait")
             second.send_signal(signal.SIGINT)
-            assert second.wait(10) in (130, -signal.SIGINT)
+            assert second.wait(60) in (130, -signal.SIGINT)
             agent.until(lambda: "second" not in agent.pod_list(), "the second to be gone")
         first.terminate()
-        first.wait(10)
+        first.wait(60)
         until_free(agent)
 
 

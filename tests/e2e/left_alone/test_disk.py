@@ -177,7 +177,7 @@ def test_a_start_on_a_read_only_disk_says_so_in_one_line():
         make_read_only(agent)
         said = len(agent.said())
         agent.start(wait=False)
-        assert agent.process.wait(30) in {1, 2}
+        assert agent.process.wait(60) in {1, 2}
         text = agent.said()[said:]
         assert "Read-only file system" in text
         assert "Traceback" not in text and "a bug" not in text

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from tests.apps.agent.processes import AgentProcess, found_below, manifest
@@ -14,6 +13,7 @@ from tests.apps.agent.processes import AgentProcess, found_below, manifest
 pytestmark = [pytest.mark.e2e, pytest.mark.e2e_quick]
 
 F_SETPIPE_SZ = 1031
+ROUNDS_MAX = 60  # of 20 refusals with some lines each; a thousand lines are kept
 
 
 class LoggingAgent(AgentProcess):
@@ -43,7 +43,7 @@ def refuse_many(agent, count=300):
 
 def assert_ends(agent):
     agent.process.send_signal(signal.SIGTERM)
-    assert agent.process.wait(15) == 0
+    assert agent.process.wait(60) == 0
 
 
 @pytest.mark.parametrize("name", ["stdout", "stderr"])
@@ -67,16 +67,18 @@ def test_a_log_that_nobody_reads_holds_nothing_up(name):
         os.close(writer)
 
 
+@pytest.mark.seconds_max(900)
 def test_lines_that_found_no_room_are_counted_and_told_when_there_is_room_again():
     reader, writer = os.pipe()
     fcntl.fcntl(writer, F_SETPIPE_SZ, 4096)
     try:
         with LoggingAgent(stderr=writer, stdout=subprocess.DEVNULL) as agent:
             os.close(writer)
-            end = time.monotonic() + 60
-            while not _dropped(agent) and time.monotonic() < end:
-                refuse_many(agent, 100)
-            assert _dropped(agent) > 0
+            rounds = 0
+            while not _dropped(agent):  # however long so many lines take on this machine
+                rounds += 1
+                assert rounds <= ROUNDS_MAX, "lines are kept without end"
+                refuse_many(agent, 20)
             os.set_blocking(reader, False)
             said = bytearray()
 

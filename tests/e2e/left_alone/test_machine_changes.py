@@ -52,7 +52,7 @@ def test_pods_that_have_ended_hold_nothing_so_it_starts_afresh_and_still_shows_t
 def test_with_pods_that_lack_their_cpus_it_says_both_values_and_what_to_do(agent):
     agent.apply(manifest("a", cpu=3))
     said = restart(agent, TWO, wait=False)
-    assert agent.process.wait(30) == 1
+    assert agent.process.wait(60) == 1
     assert "CPUs: 0-3 at the last start, 0-1 now" in said()
     assert "memory of NUMA node 0, total: 8 GiB at the last start, 4 GiB now" in said()
     assert "numalign state reset" in said() and "Traceback" not in said()
@@ -78,7 +78,7 @@ def test_a_second_up_starts_with_the_state_of_the_first_and_says_so_while_that_r
     command += ["--state-dir", str(agent.state)]
     agent.process = subprocess.Popen(command, stdout=agent.output, stderr=agent.output)
     agent.until(agent.answers, "the first to answer")
-    second = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    second = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert second.returncode == 1
     assert "another agent runs with this state directory" in second.stderr
     assert len(second.stderr.strip().splitlines()) == 1

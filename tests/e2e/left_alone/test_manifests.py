@@ -101,7 +101,7 @@ def test_a_fifo_swapped_in_for_a_file_neither_ends_its_pod_nor_keeps_sigterm_fro
     agent.until(lambda: "FIFO" in files(agent)["a.json"], "the problem to be told")
     assert agent.phase("a") == "Running"
     agent.process.send_signal(signal.SIGTERM)
-    assert agent.process.wait(15) == 0
+    assert agent.process.wait(60) == 0
 
 
 def test_a_manifest_damaged_while_the_agent_was_down_keeps_its_running_pod(agent):
