@@ -10,12 +10,14 @@ import subprocess
 import sys
 import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 from tests.real.containerd import BUSYBOX, remove_cgroups
 from tests.sockets import make_short_directory
 
 from numalign.adapters.cri.client import CriClient
+from numalign.core.errors import PeerError
 from numalign.core.kubelet.cgroup_limits import Limits, shares_of
 from numalign.wire.grpc._generated import cri_v1_pb2 as cri
 from numalign.wire.grpc.cri_values import ContainerSpec, Resources, SandboxSpec
@@ -109,6 +111,7 @@ class Pods:
         self.root = f"numalign-nri-{os.getpid()}"
         self.logs = make_short_directory("nl-")
         self.specs: dict[str, SandboxSpec] = {}
+        self.created: dict[str, list[str]] = {}
         self.attempts: dict[tuple[str, str], int] = {}
 
     async def close(self):
@@ -150,7 +153,9 @@ class Pods:
             log_path=f"{sandbox[:8]}-{name}.log",
             resources=Resources(limits=limits),
         )
-        return await self.client.create(sandbox, self.specs[sandbox], spec)
+        container = await self.client.create(sandbox, self.specs[sandbox], spec)
+        self.created.setdefault(sandbox, []).append(container)
+        return container
 
     async def run(self, sandbox: str, name: str, milli=0, **more) -> str:
         container = await self.create(sandbox, name, milli, **more)
@@ -169,6 +174,10 @@ class Pods:
         )
 
     async def end(self, sandbox: str):
+        # As a kubelet does, and at once: CRI-O would give each of them ten seconds to end.
+        for container in self.created.pop(sandbox, ()):
+            with suppress(PeerError):
+                await self.client.stop(container, 0)
         await self.client.stop_sandbox(sandbox)
         await self.client.remove_sandbox(sandbox)
 
@@ -184,10 +193,13 @@ class Pods:
 
     def cgroup(self, sandbox: str, container: str, controller: str, name: str) -> str:
         parent = self.specs[sandbox].cgroup_parent.lstrip("/")
-        one = Path("/sys/fs/cgroup") / controller / parent / container / name
-        if not one.exists():
-            one = Path("/sys/fs/cgroup") / parent / container / name
-        return one.read_text().strip()
+        # Each version of cgroups has its own place, and CRI-O writes itself before an id.
+        places = [
+            top / parent / group / name
+            for top in (Path("/sys/fs/cgroup") / controller, Path("/sys/fs/cgroup"))
+            for group in (container, f"crio-{container}")
+        ]
+        return next((one for one in places if one.exists()), places[0]).read_text().strip()
 
 
 def with_pods(runtime, work):
