@@ -33,6 +33,7 @@ RELEASE = "numalign"
 IMAGE = f"--set=image.repository={NAME}"
 # The chart as it was when it was installed for the first time, before there was an image.
 FIRST_CHART = Path(__file__).parents[1] / "packaging" / "charts" / "numalign-0.1.0-first.tgz"
+CPUS_PER_NODE = 4  # of the guest
 HELM_SECONDS = 900  # a Python starts in half a minute in an emulated host
 WAIT = ("--wait", "--wait-for-jobs", f"--timeout={HELM_SECONDS}s")
 # The kubelet's managers off, as the NRI plugin needs it.
@@ -77,6 +78,10 @@ class Installed:
             pod["metadata"]["labels"][label] for pod in self.own_pods().values() if is_ready(pod)
         )
 
+    def until_ready(self, expected: dict[str, int]) -> None:
+        """Helm does not wait for the last pod of a DaemonSet that may be unavailable."""
+        until(lambda: self.components() == expected, f"all are ready: {expected}")
+
     def given(self) -> dict[str, str]:
         """The CPUs of containers that have some of their own, by uid of their pod."""
         text = self.worker.state_files()["cpu_manager_state"]
@@ -119,7 +124,7 @@ def test_install_place_upgrade_under_load_roll_back_and_uninstall(tmp_path):
         first = ("--set=scheduler.mode=pre-place", "--set=scheduler.replicas=2")
         one.helm("install", RELEASE, FIRST_CHART, "--create-namespace", IMAGE, *first, *WAIT)
         report(f"the first chart: {dict(one.components())} ready after {seconds()}")
-        assert one.components() == {"exporter": 1, "scheduler": 2, "redeploy": 2}
+        one.until_ready({"exporter": 1, "scheduler": 2, "redeploy": 2})
 
         plane.kubectl("label", "namespace", "default", "numalign.io/pre-place=enabled")
         seconds = clock()
@@ -133,7 +138,7 @@ def test_install_place_upgrade_under_load_roll_back_and_uninstall(tmp_path):
             steady = the_steady(plane)
             one.helm("upgrade", RELEASE, CHART, IMAGE, *WAIT)
             report(f"upgraded after {seconds()}, while {churn.count} pods were replaced")
-            assert one.components() == {"exporter": 1, "scheduler": 2, "redeploy": 2}
+            one.until_ready({"exporter": 1, "scheduler": 2, "redeploy": 2})
             assert the_steady(plane) == steady, "no pod that nobody deleted was touched"
             confined(one)
             seconds = clock()
@@ -164,12 +169,13 @@ def test_install_place_upgrade_under_load_roll_back_and_uninstall(tmp_path):
 def are_placed(one: Installed) -> None:
     """What runs has the CPUs of one NUMA node, and what waits says why."""
     until(lambda: len(one.given()) == 4, "the kubelet has given CPUs to four")
-    nodes = []
-    for cpus in one.given().values():
-        held = {int(cpu) // 4 for cpu in spread(cpus)}
-        assert len(held) == 1, f"CPUs of several NUMA nodes: {cpus}"
-        nodes += held
-    assert sorted(nodes) == [0, 1, 2, 3]
+    assert sorted(node_of(cpus) for cpus in one.given().values()) == [0, 1, 2, 3]
+
+
+def node_of(cpus: str) -> int:
+    """The one NUMA node that all these CPUs are of."""
+    [node] = {cpu // CPUS_PER_NODE for cpu in spread(cpus)}
+    return node
 
 
 def spread(text: str) -> list[int]:
@@ -272,19 +278,16 @@ def test_the_nri_plugin_places_under_an_unchanged_kubelet_and_leaves_no_taint(tm
         more = ("-f", NRI_VALUES, socket)
         one.helm("install", RELEASE, CHART, "--create-namespace", IMAGE, *more, *WAIT)
         report(f"with the NRI plugin: {dict(one.components())} ready after {seconds()}")
-        assert one.components() == {"exporter": 1, "nri": 1, "scheduler": 2, "redeploy": 2}
+        one.until_ready({"exporter": 1, "nri": 1, "scheduler": 2, "redeploy": 2})
         until(lambda: taints(plane) == [], "the plugin has taken its taint off")
         plane.apply(deployment("four", "default-scheduler"))
         plane.kubectl("scale", "deployment/four", "--replicas=4")
         until(lambda: phases(plane) == {"Running": 4}, "four pods run")
-        pinned = one.worker.call("inside_cpusets", [p["metadata"]["uid"] for p in own(plane)])
+        pinned = one.worker.call(
+            "inside_cpusets", [p["metadata"]["uid"] for p in running_pods(plane)]
+        )
         report(f"cpusets: {pinned}")
-        assert sorted({cpu // 4 for cpu in spread(text)} for text in pinned) == [
-            {0},
-            {1},
-            {2},
-            {3},
-        ]
+        assert sorted(node_of(text) for text in pinned) == [0, 1, 2, 3]
         until(lambda: published(plane) == 4, "the exporter says what the plugin gave")
         seconds = clock()
         one.helm("uninstall", RELEASE, *WAIT[:1], f"--timeout={HELM_SECONDS}s")
@@ -292,10 +295,6 @@ def test_the_nri_plugin_places_under_an_unchanged_kubelet_and_leaves_no_taint(tm
         assert TAINT["key"] not in taints(plane)
         left_is_what_it_says(one)
         assert phases(plane) == {"Running": 4}
-
-
-def own(plane) -> list[dict]:
-    return [pod for pod in running_pods(plane) if pod["metadata"]["labels"]["app"] == "four"]
 
 
 def taints(plane) -> list[str]:
