@@ -230,7 +230,7 @@ class Api:
                     return_when=asyncio.FIRST_COMPLETED,
                 )
                 if not following.done():
-                    yield b": still here\n\n"
+                    yield self._still()
                     continue
                 try:
                     note = following.result()
@@ -246,6 +246,12 @@ class Api:
             close = getattr(notes, "aclose", None)
             if close is not None:
                 await close()
+
+    def _still(self) -> bytes:
+        """That nothing happened: an event of its own, since browsers hide comments from pages."""
+        problems = len(self.agent.health()) + len(self.server_problems())
+        data = msgspec.json.encode({"time": time.time(), "problems": problems})
+        return b"event: still\ndata: " + data + b"\n\n"
 
     # Changing.
 

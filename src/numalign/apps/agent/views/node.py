@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from numalign.apps.agent.model import AgentSetup, AgentState, sits_on
 from numalign.apps.agent.views import answers
+from numalign.apps.render.drawing.structure import structure
 from numalign.core.kubelet.devices.devices import DeviceResource
 from numalign.core.kubelet.host import Host
 from numalign.core.kubelet.state import CpuState, MemoryState, MemoryTable
@@ -37,6 +38,7 @@ def node_view(setup: AgentSetup, state: AgentState, machine: Machine) -> answers
         nodes=[_node(setup, state, node, machine) for node in machine.nodes],
         devices=[device for r in sorted(_known(state)) for device in _devices(state, r)],
         largest=[_largest(setup, state, node.id, left) for node in machine.nodes],
+        layout=structure(machine),
     )
 
 
