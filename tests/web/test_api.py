@@ -16,11 +16,12 @@ from tests.web.schemas import faults
 from numalign.adapters.local import paths
 from numalign.apps.agent.notes import DriftRepaired
 from numalign.core.errors import ConfigError
-from numalign.web.api import Api, Limits
+from numalign.web.api import Api
 from numalign.web.application import application
 from numalign.web.openapi import PATHS
 from numalign.web.page import CONTENT_POLICY, PAGE
 from numalign.web.requests import Access
+from numalign.web.serving.limits import Limits
 from numalign.web.serving.listeners import tcp_listener, unix_listener
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
@@ -175,7 +176,7 @@ def test_the_schema_check_itself_finds_faults():
 
 def test_the_document_names_every_route_and_method_and_no_other(tmp_path):
     agent = InMemoryAgent(tmp_path)
-    app = application(Api(agent, agent.metrics), Access(trusted=True))
+    app = application(Api(agent, metrics=agent.metrics), Access(trusted=True))
     served_routes = {
         (route.path, method.lower()) for route in app.routes for method in route.methods - {"HEAD"}
     }

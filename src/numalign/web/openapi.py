@@ -14,13 +14,16 @@ from numalign.apps.agent.views.answers import (
     Changes,
     Decisions,
     Error,
+    Explained,
     Health,
+    HostCapacity,
     ManifestList,
     Node,
     PodList,
     Run,
 )
 from numalign.web.requests import DECISIONS_MAX, TAIL_LINES_MAX
+from numalign.wire.pods.asked import COUNT_MAX
 from numalign.wire.pods.manifests import LISTS
 from numalign.wire.pods.workloads import KINDS
 
@@ -44,8 +47,22 @@ _MANIFEST: Final[Schema] = {
         "spec": _ANY_OBJECT,
     },
 }
+_QUESTION: Final[Schema] = {
+    "type": "object",
+    "properties": {
+        "shape": {"type": "object", "additionalProperties": {"type": ["string", "integer"]}},
+        "manifest": _STRING,
+        "name": {"type": "string", "maxLength": 253},
+        "count": {"type": "integer", "minimum": 1, "maximum": COUNT_MAX},
+        "search": {"type": "boolean"},
+    },
+    "additionalProperties": False,
+}
 # With all that is in them.
-_ANSWERS: Final = (Error, PodList, Changes, Node, ManifestList, Decisions, Health, Run)
+_ANSWERS: Final = (
+    *(Error, PodList, Changes, Node, HostCapacity, Explained),
+    *(ManifestList, Decisions, Health, Run),
+)
 _PLACES: Final = "#/components/schemas/{name}"
 
 
@@ -134,6 +151,23 @@ _RUN_BODY: Final = {
     "content": {"application/json": {"schema": _ANY_OBJECT}},
 }
 
+_QUESTION_BODY: Final = {
+    "required": True,
+    "description": "A shape (amounts of one container, and how many such pods), or a manifest as "
+    "text or by itself as YAML. At most 256 KiB; of more than 64 pods the first are asked about.",
+    "content": {
+        "application/json": {
+            "schema": _QUESTION,
+            "example": {"shape": {"cpu": "2", "memory": "1Gi"}, "count": 2},
+        },
+        "application/yaml": {"schema": _MANIFEST},
+    },
+}
+_ASK_ERRORS: Final = {
+    "e429": "more than 4 questions in a second; see Retry-After",
+    "e503": "too many questions are waiting; see Retry-After",
+}
+
 PATHS: Final[dict[str, dict[str, Schema]]] = {
     "/": {
         "get": _way(
@@ -206,6 +240,17 @@ PATHS: Final[dict[str, dict[str, Schema]]] = {
             is_guarded=True,
         ),
     },
+    "/pods/{uid}/explanation": {
+        "get": _way(
+            "What a pod costs where it sits; of one that was refused, why the host would refuse it "
+            "now and what would help, as 'numalign explain' says.",
+            {
+                "200": _answer("an explanation with its time", _ANY_OBJECT),
+                **_errors(e404="no such pod", **_ASK_ERRORS),
+            },
+            _UID,
+        )
+    },
     "/pods/{uid}/log": {
         "get": _way(
             "What a container has written.",
@@ -264,6 +309,33 @@ PATHS: Final[dict[str, dict[str, Schema]]] = {
             "The host: machine, who sits where, and what would still fit.",
             {"200": _answer("the host", _ref("Node")), **_BUSY},
         )
+    },
+    "/capacity": {
+        "get": _way(
+            "How many more pods of each reference shape (--shapes) the host would take, and what "
+            "is idle on its NUMA nodes to no use.",
+            {"200": _answer("shapes and stranded resources", _ref("HostCapacity")), **_BUSY},
+        )
+    },
+    "/admission": {
+        "post": {
+            **_way(
+                "Would these pods be admitted now, and where, or what would help? Nothing changes. "
+                "Each is asked about on the host as those before it left it.",
+                {
+                    "200": _answer("the same as of 'numalign explain -o json'", _ref("Explained")),
+                    **_errors(
+                        e400="not a shape or a pod",
+                        e403="from a web page of another site",
+                        e408="the body did not come",
+                        e413="the body is larger than 256 KiB",
+                        e415="another type than JSON or YAML",
+                        **_ASK_ERRORS,
+                    ),
+                },
+            ),
+            "requestBody": _QUESTION_BODY,
+        }
     },
     "/manifests": {
         "get": _way(
@@ -331,10 +403,13 @@ _OPERATIONS: Final = {
     ("/pods", "delete"): "deleteNamedPod",
     ("/pods/{uid}", "get"): "showPod",
     ("/pods/{uid}", "delete"): "deletePod",
+    ("/pods/{uid}/explanation", "get"): "explainPod",
     ("/pods/{uid}/log", "get"): "readLog",
     ("/runs", "post"): "createRun",
     ("/runs/{uid}", "get"): "showRun",
     ("/node", "get"): "showNode",
+    ("/capacity", "get"): "showCapacity",
+    ("/admission", "post"): "askAdmission",
     ("/manifests", "get"): "listManifests",
     ("/capture", "get"): "capture",
     ("/decisions", "get"): "listDecisions",

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from numalign.apps.simulator.moments import pod_record
 from numalign.core.cluster.publish.fingerprint import fingerprint
 from numalign.core.cluster.publish.placement import PlacedContainer, PlacedPod, PublishedPlacement
 from numalign.core.cluster.publish.zones import (
@@ -27,6 +26,7 @@ from numalign.core.kubelet.devices.devices import Device
 from numalign.core.values.quantity import Quantity
 from numalign.wire.fleet.capture import FleetCapture
 from numalign.wire.kubernetes import nrt
+from numalign.wire.pods.running import record_of_pod
 
 POOL_LABEL = "node-pool"
 
@@ -61,7 +61,7 @@ def _node(host: SimHost) -> dict[str, Any]:
 
 
 def _pod(host: SimHost, uid: str, owner: str) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(pod_record(host.state.pods[uid]))
+    found: dict[str, Any] = msgspec.to_builtins(record_of_pod(host.state.pods[uid]))
     found["metadata"]["ownerReferences"] = [
         {"kind": "ReplicaSet", "name": owner, "uid": owner, "controller": True}
     ]

@@ -13,6 +13,7 @@ from numalign.cli.app import examples, new_app
 from numalign.cli.options import (
     AllowedHostOption,
     MachineOption,
+    ShapesOption,
     TlsCertOption,
     TlsKeyOption,
     optional,
@@ -42,7 +43,7 @@ StateOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class ListenOptions:
-    """Where the API listens besides its unix socket."""
+    """Where the API listens besides its unix socket, and which shapes it counts."""
 
     listen: Annotated[
         str,
@@ -55,6 +56,7 @@ class ListenOptions:
     tls_cert: TlsCertOption = None
     tls_key: TlsKeyOption = None
     allowed_host: AllowedHostOption = None
+    shapes: ShapesOption = None
 
 
 CriSocketOption = Annotated[

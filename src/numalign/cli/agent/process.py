@@ -13,6 +13,7 @@ from typing import Final
 
 from numalign.adapters.local import paths
 from numalign.adapters.local.private import check_contents, check_private, make_private
+from numalign.adapters.local.shapes import read_mix
 from numalign.adapters.sources.discovery import discover
 from numalign.apps.agent.metrics import AgentMetrics
 from numalign.apps.agent.run import Options, Parts, assemble, read_config, run
@@ -22,6 +23,7 @@ from numalign.cli.agent.agent import ListenOptions, check_runtime, socket_of
 from numalign.cli.daemon import address, configure_logs
 from numalign.core.asker import Asker
 from numalign.core.errors import CorruptCheckpointError, NumalignError, PeerError, StartError
+from numalign.core.fleet.measures import Mix
 from numalign.core.kubelet.start_advice import with_advice
 from numalign.web.server import Tcp, serve
 from numalign.web.serving.tls import Tls, tls_of
@@ -61,12 +63,13 @@ def run_agent(  # noqa: PLR0913 - the options of a command
         objects_dir=objects,
         pods_as=pods_as,
     )
+    mix = read_mix(listening.shapes)
     lines_dropped = configure_logs()
     make_private(directory)
     try:
         with alone(directory):
             where = None if tcp is None else _tcp(directory, tcp, tls, listening.allowed_host or ())
-            asyncio.run(_served(options, where, lines_dropped, ends_pods=ends_pods))
+            asyncio.run(_served(options, where, lines_dropped, mix, ends_pods=ends_pods))
     except (StartError, CorruptCheckpointError) as error:
         print(f"error: {with_advice(str(error))}", file=sys.stderr)
         _say_what_to_do(options)
@@ -130,7 +133,12 @@ def _tcp(
 
 
 async def _served(
-    options: Options, tcp: Tcp | None, lines_dropped: Callable[[], int], *, ends_pods: bool
+    options: Options,
+    tcp: Tcp | None,
+    lines_dropped: Callable[[], int],
+    mix: Mix,
+    *,
+    ends_pods: bool,
 ) -> None:
     parts = await assemble(options)
     metrics = AgentMetrics(parts.agent.setup, lines_dropped)
@@ -148,6 +156,7 @@ async def _served(
         unix_socket=paths.socket_path(options.state_dir),
         tcp=tcp,
         metrics=metrics,
+        mix=mix,
         on_started=lambda addresses: _say_where(options, addresses, ends_pods=ends_pods),
     )
     await run(parts, api, before_end=_end_pods(parts) if ends_pods else None)

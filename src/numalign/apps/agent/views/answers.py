@@ -148,6 +148,30 @@ class SettingsInForce(_Answer):
     cpu_manager_policy: str
     cpu_manager_policy_options: dict[str, str]
     memory_manager_policy: str
+    fidelity: Annotated[str, _is("kubelet: its decisions as they are; safe: its defects repaired")]
+
+
+class Source(_Answer):
+    """What the answer is about: a running agent, or a host at some moment."""
+
+    kind: Annotated[
+        str, _is("agent, host, capture, simulation, machine, fleet (as published) or history")
+    ]
+    name: Annotated[str, _is("the host, file or text that was asked about")]
+    has: Annotated[list[str], _is("which of events, history, manifests and metrics there are")]
+    version: Annotated[str, _is("of numalign")]
+    at: Annotated[float | None, _is("seconds since 1970; null: now")] = None
+    live: Annotated[bool, _is("whether it changes while it is looked at")] = False
+    fleet: Annotated[str | None, _is("where the page of its fleet is, relative to this")] = None
+    notes: Annotated[list[str], _is("what is uncertain")] = []
+
+
+class StrandedFacts(_Answer):
+    """What is idle on a NUMA node beside nothing that it could be used with."""
+
+    text: Annotated[str, _is("in one sentence")]
+    idle: Annotated[dict[str, int], _is("whole CPUs, bytes, devices")]
+    missing: Annotated[list[str], _is("of what nothing is left")]
 
 
 class ReservedOnNode(_Answer):
@@ -210,6 +234,7 @@ class NumaNode(_Answer):
     memory: list[MemoryOfNode]
     memory_group: Annotated[list[int], _is("the nodes whose memory is now given together")]
     occupants: list[Occupant]
+    stranded: StrandedFacts | None = None
 
 
 class Device(_Answer):
@@ -240,9 +265,44 @@ class Node(_Answer):
     devices: list[Device]
     largest: list[Shape]
     layout: Layout
+    source: Source
+
+
+class StrandedOnNode(StrandedFacts):
+    node: int
+    unused_by_shapes: Annotated[
+        bool, _is("true: something else is left too, but no reference shape fits beside it")
+    ] = False
+
+
+class ShapeCapacity(_Answer):
+    """How many more pods of a reference shape the host would take."""
+
+    name: str
+    amounts: Quantities
+    fits: int
+    binding: Annotated[str, _is("what stops it from taking one more")]
+    weight: Annotated[int, _is("how often it is expected, beside the others")]
+
+
+class HostCapacity(_Answer):
+    shapes: Annotated[list[ShapeCapacity], _is("those of --shapes")]
+    stranded: list[StrandedOnNode]
 
 
 # The rest.
+
+
+class Explained(_Answer):
+    """What ``numalign explain -o json`` prints of a pod, asked of the host as it is now."""
+
+    time: Annotated[float, _is("seconds since 1970")]
+    items: Annotated[
+        list[dict[str, Any]],
+        _is("of each pod: admitted, sentence, placements and costs, or changes that would help"),
+    ]
+    notes: list[str]
+    left_out: Annotated[int, _is("pods that were not asked about: too many, or no time left")]
 
 
 class Decision(_Answer):

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from numalign.apps.agent.model import AgentSetup, AgentState, sits_on
+from numalign import __version__
+from numalign.apps.agent.model import AgentSetup, AgentState, own_cpus, sits_on
 from numalign.apps.agent.views import answers
 from numalign.apps.render.drawing.structure import structure
-from numalign.core.kubelet.devices.devices import DeviceResource
-from numalign.core.kubelet.host import Host
+from numalign.core.cluster.scheduling.rebuild import Frame
+from numalign.core.fleet.stranded import Stranded, stranded_on
+from numalign.core.kubelet import host as hosts
+from numalign.core.kubelet.devices.devices import DeviceResource, DeviceState
+from numalign.core.kubelet.host import Host, HostState
 from numalign.core.kubelet.state import CpuState, MemoryState, MemoryTable
 from numalign.core.machine.machine import Machine, NumaNode
 from numalign.core.values.quantity import Quantity
@@ -23,11 +27,20 @@ from numalign.wire.memory_block import memory_blocks
 Amounts = Mapping[str, int]
 
 
-def node_view(setup: AgentSetup, state: AgentState, machine: Machine) -> answers.Node:
+def agent_source(machine: Machine) -> answers.Source:
+    """What an agent says its answers are about."""
+    has = ["events", "manifests", "metrics"]
+    return answers.Source("agent", machine.name, has, __version__, live=True)
+
+
+def node_view(
+    setup: AgentSetup, state: AgentState, machine: Machine, source: answers.Source | None = None
+) -> answers.Node:
     """Everything about the host, ready for JSON."""
     totals, used = _totals(setup, state), largest_fit.used(setup.host, state.host)
     left = largest_fit.left(setup.host, state.host, setup.totals)
     pool = _pool(setup.host, state.host.cpu)
+    stranded = {one.node: one for one in stranded_on(frame_of(setup, state), state.host)}
     return answers.Node(
         machine=_machine(machine),
         settings=_settings(setup.host),
@@ -35,11 +48,20 @@ def node_view(setup: AgentSetup, state: AgentState, machine: Machine) -> answers
         shared_pool=answers.SharedPool(format_list(pool), pool.bit_count()),
         allocatable=_quantities(totals),
         requested=_quantities(used),
-        nodes=[_node(setup, state, node, machine) for node in machine.nodes],
+        nodes=[_node(setup, state, node, machine, stranded) for node in machine.nodes],
         devices=[device for r in sorted(_known(state)) for device in _devices(state, r)],
         largest=[_largest(setup, state, node.id, left) for node in machine.nodes],
         layout=structure(machine),
+        source=source or agent_source(machine),
     )
+
+
+def frame_of(setup: AgentSetup, state: AgentState) -> Frame:
+    """The managers with the devices that are known now, and nothing given."""
+    host = setup.host
+    empty = hosts.start(host)
+    devices = DeviceState(state.host.devices.resources)
+    return Frame(host, setup.totals, HostState(empty.cpu, empty.memory, devices))
 
 
 def _machine(machine: Machine) -> answers.MachineFacts:
@@ -66,6 +88,7 @@ def _settings(host: Host) -> answers.SettingsInForce:
         cpu_manager_policy=settings.cpu_policy,
         cpu_manager_policy_options=dict(settings.cpu_options),
         memory_manager_policy=settings.memory_policy,
+        fidelity=settings.fidelity.value,
     )
 
 
@@ -114,7 +137,11 @@ def _quantity(name: str, amount: int) -> Quantity:
 
 
 def _node(
-    setup: AgentSetup, state: AgentState, node: NumaNode, machine: Machine
+    setup: AgentSetup,
+    state: AgentState,
+    node: NumaNode,
+    machine: Machine,
+    stranded: Mapping[int, Stranded],
 ) -> answers.NumaNode:
     host, cpu = setup.host, state.host.cpu
     own = node.cpus.mask & host.cpu_topology.all
@@ -135,7 +162,14 @@ def _node(
         memory=[] if memory is None else _memory(memory.tables),
         memory_group=[node.id] if memory is None else list(memory.cells),
         occupants=_occupants(setup, state, node.id, own),
+        stranded=_stranded(stranded.get(node.id)),
     )
+
+
+def _stranded(found: Stranded | None) -> answers.StrandedFacts | None:
+    if found is None:
+        return None
+    return answers.StrandedFacts(found.text, dict(found.idle), list(found.missing))
 
 
 def _memory(tables: Mapping[str, MemoryTable]) -> list[answers.MemoryOfNode]:
@@ -151,11 +185,10 @@ def _occupants(setup: AgentSetup, state: AgentState, node: int, own: int) -> lis
         known = state.pods.get(uid)
         if known is None:
             continue
-        entries = state.host.cpu.entries.get(uid, {})
         blocks = state.host.memory.entries.get(uid, {})
         for container in known.pod.in_order:
             cpus = sits_on(setup, state, uid, container) & own
-            memory = [b for b in blocks.get(container.name, ()) if node in b.nodes]
+            memory = [b for b in blocks.get(container.name, ()) if node in b.nodes and b.size]
             if cpus or memory:
                 found.append(
                     answers.Occupant(
@@ -164,7 +197,7 @@ def _occupants(setup: AgentSetup, state: AgentState, node: int, own: int) -> lis
                         uid,
                         container.name,
                         format_list(cpus),
-                        container.name in entries,
+                        own_cpus(state, uid, container) is not None,
                         memory_blocks(memory),
                     )
                 )
