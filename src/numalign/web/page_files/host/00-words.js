@@ -19,7 +19,7 @@ function fill(where, ...what) {
   return found;
 }
 function drawn(tag, values) {
-  const found = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  const found = document.createElementNS(byId('svg').namespaceURI, tag);
   for (const [name, value] of Object.entries(values)) found.setAttribute(name, value);
   return found;
 }
@@ -87,6 +87,7 @@ function table(heads, rows, names) {
     row.forEach((cell, at) => {
       if (!kept[at]) return;
       const td = make('td', cell instanceof Node ? '' : cell, names && names[at]);
+      if (heads[at]) td.dataset.label = heads[at];
       if (cell instanceof Node) td.append(cell);
       tr.append(td);
     });

@@ -55,12 +55,12 @@ function nodeBox(part, layout) {
   map.grids.push({grid: parts.caches, part});
   box.append(head, parts.caches);
   if (part.node !== null && part.first) {
-    for (const name of ['memory', 'devices', 'stranded', 'who', 'fits']) {
-      parts[name] = make(name === 'who' ? 'ul' : name === 'stranded' || name === 'fits' ? 'p' : 'div', '', name);
+    for (const name of ['memory', 'devices', 'pci', 'stranded', 'who', 'fits']) {
+      parts[name] = make(name === 'who' ? 'ul' : name === 'memory' || name === 'devices' ? 'div' : 'p', '', name);
       box.append(parts[name]);
     }
     const own = layout.pci.filter(one => one.node === part.node);
-    if (own.length) parts.devices.after(make('p', pciText(own), 'pci soft'));
+    parts.pci.textContent = own.length ? `PCI: ${pciText(own)}` : '';
   }
   const known = map.nodes.get(part.node);
   map.nodes.set(part.node, known ? {...known, others: [...known.others || [], parts]} : parts);
@@ -123,17 +123,15 @@ function arrange() {
   const width = byId('map').clientWidth, sockets = map.sockets.children.length;
   if (!width) return;
   const most = Math.max(...map.nodeGrids.map(one => one.number));
-  const least = most > 1 && width > 1000 ? Math.max(SOCKET_LEAST, 2 * NODE_LEAST + 24) : SOCKET_LEAST;
-  const across = inRow(sockets, (width + 8) / (least + 8));
-  map.sockets.style.setProperty('--n', across);
-  const socket = (width - 8 * (across - 1)) / across - 18;
+  const best = socketsInRow(width, sockets, most);
+  map.sockets.style.setProperty('--n', best.across);
   for (const one of map.nodeGrids)
-    one.grid.style.setProperty('--n', inRow(one.number, (socket + 6) / (NODE_LEAST + 6)));
+    one.grid.style.setProperty('--n', one.number === most ? best.nodes : inRow(one.number, best.nodes));
   const widths = map.grids.map(one => one.grid.clientWidth);
   map.grids.forEach(({grid, part}, at) => {
     const threads = Math.max(...part.caches.flatMap(c => c.cores.map(t => numbers(t).length)));
     const cores = Math.max(...part.caches.map(c => c.cores.length));
-    const coreWidth = threads * (map.digits * 6 + 3) + 1;
+    const coreWidth = threads * (map.digits * 5.6 + 2) + 1;
     const found = arranged(widths[at], part.caches.length, cores, coreWidth,
       part.caches.some(c => c.name));
     grid.style.setProperty('--across', found.across);
@@ -154,12 +152,13 @@ function drawMap(view) {
   const largest = new Map(node.largest.map(one => [one.node, one]));
   const devices = devicesByNode(node.devices), owners = holders(node, pods);
   const names = new Map(pods.map(pod => [pod.uid, pod]));
+  map.usedKinds = new Set(node.nodes.flatMap(n => n.memory.filter(m => m.usedBytes).map(m => m.type)));
   for (const one of node.nodes) {
     drawCells(one, owners, names);
     const parts = map.nodes.get(one.id);
     if (!parts) continue;
     const own = devices.get(one.id) || [];
-    const key = JSON.stringify([one.cpus, one.memory, one.memoryGroup, one.occupants, one.stranded,
+    const key = JSON.stringify([[...map.usedKinds], one.cpus, one.memory, one.memoryGroup, one.occupants, one.stranded,
       largest.get(one.id), own, own.map(d => d.holder && lookOf(d.holder.uid).code)]);
     if (parts.key === key) continue;
     parts.key = key;
@@ -207,11 +206,12 @@ function drawNode(parts, one, devices, largest, names) {
     each.caches.setAttribute('aria-label', `NUMA node ${one.id}: ${count(total, 'CPU')}, ${given} given to ` +
       `containers, ${free} free to give, ${kept} reserved`);
   const kinds = one.memory.filter(m => m.totalBytes).sort((a, b) => a.type < b.type ? 1 : -1);
-  fill(parts.memory, ...kinds.flatMap(m => memoryRow(m, one)));
+  const told = kinds.filter(m => m.type === 'memory' || map.usedKinds.has(m.type));
+  const idle = kinds.filter(m => !told.includes(m));
+  fill(parts.memory, ...told.flatMap(m => memoryRow(m, one)), idle.length
+    ? make('span', `unused: ${idle.map(m => `${size(m.freeBytes)} of ${memoryName(m.type)}`).join(', ')}`, 'idle soft') : null);
   fill(parts.devices, ...deviceRows(devices));
-  parts.devices.hidden = !devices.length;
   parts.stranded.textContent = one.stranded ? `Stranded: ${one.stranded.text}` : '';
-  parts.stranded.hidden = !one.stranded;
   drawWho(parts.who, one, names);
   const more = Object.entries(largest ? largest.devices : {}).filter(d => d[1]).map(
     ([resource, n]) => `${n} ${plainName(resource)}`);
@@ -219,13 +219,15 @@ function drawNode(parts, one, devices, largest, names) {
     size(largest.memory.memory || 0), ...more].join(', ') : '';
 }
 function memoryRow(one, node) {
-  const group = node.memoryGroup.length > 1 ? ` (group ${ranges(node.memoryGroup)})` : '';
+  const group = node.memoryGroup.length > 1 ? ` (with ${ranges(node.memoryGroup.filter(n => n !== node.id))})` : '';
   const bar = make('span', '', 'bar');
   bar.append(...segments(one, node));
   bar.dataset.type = one.type;
   const label = make('span', memoryName(one.type), 'label'), free = make('span', '', 'left');
-  free.append(make('b', size(one.freeBytes)), ` of ${size(one.totalBytes)} free${group}`);
-  if (group) free.title = `given together by ${nodesWord(node.memoryGroup)}`;
+  free.append(make('b', size(one.freeBytes)), ` free${group}`);
+  free.dataset.about = `${size(one.freeBytes)} of ${size(one.totalBytes)} free` +
+    (group ? `; given together by ${nodesWord(node.memoryGroup)}` : '');
+  if (!one.usedBytes && one.type !== 'memory') for (const part of [label, bar, free]) part.classList.add('spare');
   return [label, bar, free];
 }
 function segments(one, node) {

@@ -1,6 +1,6 @@
 // The list of pods: refused ones first with the cause, replicas below their owner.
 const openGroups = new Set(), hints = new Map();  // uid -> the best change, once it is known
-const GROUP_LEAST = 2, ROWS_SHOWN = 60, HINTS_ASKED = 3;
+const GROUP_LEAST = 2, ROWS_SHOWN = 60, HINTS_ASKED = 3, WRONG_SHOWN = 2;
 let allRows = false;
 
 function wanted(pod) {
@@ -50,7 +50,9 @@ function drawPods(view) {
     if (members.length < GROUP_LEAST) rows.push({pod: members[0]});
     else {
       rows.push({group: key, members});
-      if (isOpen(key, members)) members.forEach(pod => rows.push({pod, isMember: true}));
+      // What went wrong is told even where the replicas are folded.
+      const told = isOpen(key, members) ? members : members.filter(p => p.rank === 0).slice(0, WRONG_SHOWN);
+      told.forEach(pod => rows.push({pod, isMember: true}));
     }
   }
   const shown = allRows ? rows : rows.slice(0, ROWS_SHOWN);
@@ -99,13 +101,14 @@ function groupRow(row) {
     drawPods(view);
   });
   found.setAttribute('aria-expanded', opened);
-  const states = new Map();
-  for (const pod of row.members) states.set(pod.state, [(states.get(pod.state) || [0])[0] + 1, pod.kind]);
-  found.append(make('span', opened ? '▾' : '▸', 'turn'), make('span', row.members[0].owner, 'name'),
-    make('span', `× ${row.members.length}`, 'soft'));
+  const name = make('span', row.members[0].owner, 'name');
+  name.append(make('span', ` × ${row.members.length}`, 'soft'));
+  found.append(make('span', opened ? '▾' : '▸', 'turn'), name);
   const right = make('span', '', 'right');
-  if (states.size > 1 || row.members[0].kind !== 'good')
-    right.append(...[...states].map(([text, [n, kind]]) => make('span', `${n} ${text}`, kind)));
+  const wrong = row.members.filter(p => p.rank === 0).length, waiting = row.members.filter(p => p.rank === 1).length;
+  if (wrong) right.append(make('span', `${wrong} refused or failed`, 'bad'));
+  else if (waiting) right.append(make('span', `${waiting} waiting`, 'warn'));
+  else if (row.members[0].kind !== 'good') right.append(make('span', row.members[0].state, row.members[0].kind));
   else right.append(make('span', amounts({cpus: row.members.flatMap(p => p.cpus),
     bytes: row.members.reduce((sum, p) => sum + p.bytes, 0), devices: row.members.flatMap(p => p.devices)}), 'soft'));
   found.append(right);
@@ -136,7 +139,7 @@ function podRow({pod, isMember}) {
   if (pod.aligned === false) right.append(make('b', ' spread', 'warn'));
   found.append(right);
   const cause = pod.why || (pod.kind === 'bad' || pod.kind === 'warn' ? pod.message || troubles(pod)[0] : '');
-  if (cause) found.append(make('span', cause, 'cause'));
+  if (cause) found.append(make('span', cause.replace(/^Pod \S+ is refused: /, ''), 'cause'));
   if (hints.get(pod.uid)) found.append(make('span', `→ ${hints.get(pod.uid)}`, 'hint'));
   item.append(found);
   return item;
