@@ -124,7 +124,7 @@ class World(AgentProcess):
 
 def main(machine="epyc-2s-nps4", port="8499"):
     """Serves a busy host until it is told to stop, to look at it in a browser."""
-    small = {**CONFIG, "memoryManagerPolicy": "None", "reservedMemory": [], "reservedSystemCPUs": "0"}
+    small = {**CONFIG, "memoryManagerPolicy": "None", "reservedMemory": [], "reservedSystemCPUs": "0", "topologyManagerPolicyOptions": {"max-allowable-numa-nodes": "64"}}
     more = {} if machine == "epyc-2s-nps4" else {"config": small, "devices": ()}
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with World(machine=machine, port=int(port), **more) as world:

@@ -47,6 +47,12 @@ function size(bytes) {
   while (bytes >= 1024 && unit + 1 < units.length) { bytes /= 1024; unit++; }
   return bytes.toFixed(bytes % 1 && bytes < 100 ? 1 : 0) + ' ' + units[unit];
 }
+function bytesOf(quantity) {
+  const found = /^([0-9.]+)(m|[kMGTPE]i?|Ki)?$/.exec(quantity || '0');
+  if (!found) return 0;
+  const unit = found[2] || '', power = 'kKMGTPE'.indexOf(unit[0]);
+  return unit === 'm' ? found[1] / 1000 : Number(found[1]) * (power < 0 ? 1 : (unit[1] ? 1024 : 1000) ** Math.max(1, power));
+}
 const count = (n, noun, more) => `${n} ${n === 1 ? noun : more || noun + 's'}`;
 const nodesWord = ids => (ids.length === 1 ? 'node ' : 'nodes ') + ranges(ids);
 // Of a list of CPUs or a name of a resource what is short enough for a row.

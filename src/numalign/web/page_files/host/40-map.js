@@ -1,10 +1,11 @@
 // The machine: sockets, NUMA nodes, caches, cores, CPUs, memory and devices, and who has what.
 // It is built once for a machine; afterwards only what changed is touched.
-const map = {text: '', cells: new Map(), nodes: new Map(), grids: [], digits: 1};
+const map = {text: '', built: new Map(), cells: new Map(), nodes: new Map(), grids: [], digits: 1};
 const WHO_SHOWN = 12, DEVICES_NAMED = 8;
 
 function buildMap(layout) {
   map.cells.clear(); map.nodes.clear(); map.grids = [];
+  map.built = new Map(layout.memory.map(one => [one.node, one]));
   const all = layout.sockets.flatMap(s => numbers(s.cpus));
   map.digits = String(Math.max(0, ...all)).length;
   const sockets = make('div', '', 'sockets');
@@ -79,6 +80,7 @@ function cacheBox(cache) {
     }
     cores.append(core);
   }
+  cores.setAttribute('aria-hidden', 'true');  // told by the label of all caches of the node
   box.append(cores);
   return box;
 }
@@ -98,7 +100,7 @@ function memoryOnly(ids) {
   const empty = make('p', '', 'soft');
   box.append(list, empty);
   box.update = found => {
-    const bare = ids.filter(id => { const node = found.get(id); return node && isBare(node) && !node.devices; });
+    const bare = ids.filter(id => found.has(id) && isBare(found.get(id)));
     for (const id of ids) map.nodes.get(id).box.hidden = bare.includes(id);
     empty.textContent = bare.length ? `empty: ${nodesWord(bare)}` : '';
   };
@@ -194,7 +196,8 @@ function devicesByNode(devices) {
 }
 function drawChip(parts, one) {
   const main = one.memory.find(m => m.totalBytes);
-  parts.chip.textContent = main ? `${size(main.freeBytes)} of ${size(main.totalBytes)} free` : 'no memory';
+  parts.chip.textContent = main ? `${size(main.freeBytes)} of ${size(main.totalBytes)} free` 
+    : map.built.get(one.id).sizeBytes ? map.built.get(one.id).text : 'no memory';
   fill(parts.bar, ...(main ? segments(main, one) : []));
   if (one.stranded) parts.chip.append(make('b', ' stranded', 'warn'));
 }
@@ -210,6 +213,7 @@ function drawNode(parts, one, devices, largest, names) {
   const idle = kinds.filter(m => !told.includes(m));
   fill(parts.memory, ...told.flatMap(m => memoryRow(m, one)), idle.length
     ? make('span', `unused: ${idle.map(m => `${size(m.freeBytes)} of ${memoryName(m.type)}`).join(', ')}`, 'idle soft') : null);
+  if (!kinds.length) fill(parts.memory, make('span', `${builtText(one.id)}, not given node by node`, 'idle soft'));
   fill(parts.devices, ...deviceRows(devices));
   parts.stranded.textContent = one.stranded ? `Stranded: ${one.stranded.text}` : '';
   drawWho(parts.who, one, names);
@@ -217,6 +221,10 @@ function drawNode(parts, one, devices, largest, names) {
     ([resource, n]) => `${n} ${plainName(resource)}`);
   parts.fits.textContent = largest ? 'Largest that fits: ' + [count(largest.cpus, 'CPU'),
     size(largest.memory.memory || 0), ...more].join(', ') : '';
+}
+function builtText(node) {
+  const one = map.built.get(node);
+  return one.text + (one.hugePages ? `, huge pages ${one.hugePages}` : '');
 }
 function memoryRow(one, node) {
   const group = node.memoryGroup.length > 1 ? ` (with ${ranges(node.memoryGroup.filter(n => n !== node.id))})` : '';
@@ -257,6 +265,7 @@ function deviceRows(devices) {
     name.title = resource;
     row.append(name);
     const boxes = make('span', '', 'boxes');
+    boxes.setAttribute('aria-hidden', 'true');
     for (const one of all) {
       const box = make('i', many ? '' : short(one.id, 14), 'device');
       if (!one.healthy) box.classList.add('sick');

@@ -99,13 +99,15 @@ function podDetails(pod) {
   return [top, body];
 }
 function whyBlocks(pod) {
-  const why = block('Why it was refused', make('p', pod.why || pod.message, 'strong wraps')), facts = make('div');
+  const sentence = make('p', pod.why || pod.message, 'strong wraps'), facts = make('div');
+  const why = block('Why it was refused', sentence);
   why.append(facts, make('p', `The kubelet's words: ${[pod.state, pod.message].filter(Boolean).join(': ')}`, 'soft wraps'));
   why.classList.add('why');
   if (isPast()) return [why];
   const more = make('div', '', 'remedies'), help = block('What would let it in', more);
   fill(more, make('p', 'Looking for what would help…', 'soft'));
   explanationOf(pod.uid).then(one => {
+    if (one && one.sentence && !one.admitted && !pod.why) sentence.textContent = one.sentence;
     fill(facts, one && !one.admitted ? factsOf(one) : null);
     fill(more, ...remedies(one));
   });
@@ -188,14 +190,17 @@ function nodeDetails(node) {
     ['shared pool', cpus.shared], ['free to give', cpus.free], ['reserved', cpus.reserved]].filter(r => r[1]);
   const blocks = [];
   if (node.stranded) blocks.push(block('Stranded', make('p', node.stranded.text, 'warn strong')));
-  if (rows.length) blocks.push(block('CPUs', table(['', 'number', 'CPUs'], rows.map(
+  if (rows.length) blocks.push(block('CPUs', table(['what', 'number', 'CPUs'], rows.map(
     ([name, text]) => [name, String(numbers(text).length), listed(text)]), ['', 'num', ''])));
   const kinds = node.memory.filter(m => m.totalBytes);
   if (kinds.length) blocks.push(block('Memory', table(['kind', 'total', 'given', 'reserved', 'free'], kinds.map(
     m => [memoryName(m.type), ...[m.totalBytes, m.usedBytes, m.systemReservedBytes, m.freeBytes].map(size)]),
   ['', 'num', 'num', 'num', 'num'])));
+  else if (map.built.has(node.id)) blocks.push(block('Memory', make('p', `${builtText(node.id)}; the memory manager does not give it node by node.`)));
   if (node.memoryGroup.length > 1) blocks[blocks.length - 1].append(
     make('p', `Given together by ${nodesWord(node.memoryGroup)}, as some container has memory of both.`, 'soft'));
+  const pci = view.node.layout.pci.filter(one => one.node === node.id);
+  if (pci.length) blocks.push(block('PCI devices', lines(pci.map(one => `${one.name}${one.count > 1 ? ` × ${one.count}` : ''} ${one.address}`), 'facts-list')));
   if (node.distances) {
     const to = new Map();
     view.node.nodes.forEach((one, at) => {

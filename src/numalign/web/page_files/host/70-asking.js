@@ -62,7 +62,7 @@ function manifestText({amounts: found, count: number, kind}) {
 function chooseTab(id) {
   for (const name of ['form', 'text']) {
     const isOn = id === `by-${name}`;
-    byId(`by-${name}`).hidden = !isOn;
+    byId(`panel-${name}`).hidden = !isOn;
     byId(`tab-${name}`).setAttribute('aria-selected', isOn);
     byId(`tab-${name}`).tabIndex = isOn ? 0 : -1;
   }

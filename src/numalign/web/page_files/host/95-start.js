@@ -73,7 +73,8 @@ function drawTiles({node, pods}) {
   const tiles = [
     tile('Refused or failed', bad, bad === 1 ? 'pod' : 'pods', null, bad ? 'is-bad' : ''),
     tile('CPUs given', own, `of ${own + free}`, own / Math.max(1, own + free)),
-    tile('Memory given', ...share(add(memory, 'usedBytes'), add(memory, 'totalBytes')), add(memory, 'usedBytes') / Math.max(1, add(memory, 'totalBytes'))),
+    add(memory, 'totalBytes') ? tile('Memory given', ...share(add(memory, 'usedBytes'), add(memory, 'totalBytes')), add(memory, 'usedBytes') / add(memory, 'totalBytes'))
+      : tile('Memory asked for', ...share(bytesOf(node.requested.memory), bytesOf(node.allocatable.memory)), bytesOf(node.requested.memory) / Math.max(1, bytesOf(node.allocatable.memory))),
   ];
   if (add(pages, 'totalBytes')) tiles.push(tile('Huge pages', ...share(add(pages, 'usedBytes'), add(pages, 'totalBytes')),
     add(pages, 'usedBytes') / add(pages, 'totalBytes')));
