@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from starlette.applications import Starlette
@@ -19,6 +19,7 @@ from numalign.web.api import Api
 from numalign.web.requests import Access
 from numalign.web.runs import Runs
 from numalign.web.serving.budgets import Budget
+from numalign.web.serving.limits import Limits
 
 _HEADERS: Final = (
     (b"cache-control", b"no-store"),
@@ -33,13 +34,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def application(api: Api, access: Access) -> Starlette:
-    def checked(endpoint: Endpoint) -> Endpoint:
-        async def call(request: Request) -> Response:
-            access.check_host(request)
-            access.check_reader(request)
-            return await endpoint(request)
-
-        return call
+    """All that an agent answers."""
 
     async def by_method(request: Request) -> Response:
         match request.method:
@@ -76,6 +71,22 @@ def application(api: Api, access: Access) -> Starlette:
         ("/readyz", api.readyz, ["GET"]),
         ("/openapi.json", api.openapi, ["GET"]),
     ]
+    return assembled(routes, access, api.limits)
+
+
+def assembled(
+    routes: Iterable[tuple[str, Endpoint, list[str]]], access: Access, limits: Limits
+) -> Starlette:
+    """An application with these routes, each for those who may look only."""
+
+    def checked(endpoint: Endpoint) -> Endpoint:
+        async def call(request: Request) -> Response:
+            access.check_host(request)
+            access.check_reader(request)
+            return await endpoint(request)
+
+        return call
+
     app = Starlette(
         routes=[Route(path, checked(endpoint), methods=m) for path, endpoint, m in routes],
         middleware=[Middleware(_SecurityHeaders)],
@@ -89,7 +100,7 @@ def application(api: Api, access: Access) -> Starlette:
     )
     app.router.redirect_slashes = False
     app.state.access = access
-    app.state.budget = Budget(api.limits.streams_max, api.limits.costly_max)
+    app.state.budget = Budget(limits.streams_max, limits.costly_max)
     return app
 
 

@@ -1,0 +1,70 @@
+"""A host that stands still over HTTP: the page and what it reads, for this host only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+
+from numalign.web.application import Endpoint, assembled
+from numalign.web.host.looking import Looking
+from numalign.web.requests import Access
+from numalign.web.serving.http_server import serve_app
+from numalign.web.serving.listeners import host_names, is_loopback, tcp_listener
+
+Find = Callable[[Request], Looking]
+
+HAS: Final = ["events"]
+
+
+def looking_routes(find: Find, prefix: str = "") -> list[tuple[str, Endpoint, list[str]]]:
+    """The page of a host, and what it reads; ``find`` gives the host that a request means."""
+
+    def way(path: str, name: str, method: str = "GET") -> tuple[str, Endpoint, list[str]]:
+        async def call(request: Request) -> Response:
+            endpoint: Endpoint = getattr(find(request), name)
+            return await endpoint(request)
+
+        return f"{prefix}{path}", call, [method]
+
+    return [
+        way("/", "page"),
+        way("/pods", "list_pods"),
+        way("/pods/{uid}", "show_pod"),
+        way("/pods/{uid}/explanation", "explain_pod"),
+        way("/node", "show_node"),
+        way("/capacity", "show_capacity"),
+        way("/admission", "ask", "POST"),
+        way("/decisions", "list_decisions"),
+        way("/events", "events"),
+        way("/healthz", "healthz"),
+        way("/readyz", "readyz"),
+    ]
+
+
+def still_application(looking: Looking, access: Access) -> Starlette:
+    return assembled(looking_routes(lambda _request: looking), access, looking.limits)
+
+
+async def serve_looking(
+    application: Callable[[Access], Starlette],
+    looking: Looking,
+    address: tuple[str, int],
+    *,
+    allowed_hosts: Iterable[str] = (),
+    on_started: Callable[[str], None] | None = None,
+) -> None:
+    """Serves on loopback until cancelled; nobody may change anything."""
+    listener = tcp_listener(*address, allow_remote=False)
+    access = Access(
+        trusted=False,
+        hosts=host_names(listener, allowed_hosts),
+        is_remote=not is_loopback(listener.getsockname()[0]),
+    )
+    try:
+        await serve_app(application(access), listener, looking.limits, on_started=on_started)
+    finally:
+        looking.closing.set()
