@@ -637,6 +637,7 @@ def test_a_quiet_stream_says_that_it_lives(bounded):
     with over(host) as client, client.stream("GET", "/events") as stream:
         lines = (line for line in stream.iter_lines() if line)
         assert [next(lines), next(lines)] == [": numalign events", "event: still"]
+        assert json.loads(next(lines).removeprefix("data: "))["problems"] == 0
 
 
 def test_the_servers_stop_at_once_although_streams_are_open(tmp_path, short_path):

@@ -366,8 +366,8 @@ PATHS: Final[dict[str, dict[str, Schema]]] = {
     },
     "/events": {
         "get": _way(
-            "Everything that happens from now on, as server-sent events. A slow reader loses the "
-            "oldest.",
+            "Everything that happens from now on, as server-sent events; 'still' says every 15 s that "
+            "nothing did. A slow reader loses the oldest.",
             {
                 "200": _answer("events", kind="text/event-stream"),
                 **_errors(e503="too many streams"),

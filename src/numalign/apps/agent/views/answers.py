@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from numalign.apps.render.drawing.structure import Layout
 from numalign.wire.memory_block import MemoryBlock
 from numalign.wire.placed_container import ContainerPlacement
 
@@ -263,6 +264,7 @@ class Node(_Answer):
     nodes: list[NumaNode]
     devices: list[Device]
     largest: list[Shape]
+    layout: Layout
     source: Source
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from numalign import __version__
 from numalign.apps.agent.model import AgentSetup, AgentState, own_cpus, sits_on
 from numalign.apps.agent.views import answers
+from numalign.apps.render.drawing.structure import structure
 from numalign.core.cluster.scheduling.rebuild import Frame
 from numalign.core.fleet.stranded import Stranded, stranded_on
 from numalign.core.kubelet import host as hosts
@@ -50,6 +51,7 @@ def node_view(
         nodes=[_node(setup, state, node, machine, stranded) for node in machine.nodes],
         devices=[device for r in sorted(_known(state)) for device in _devices(state, r)],
         largest=[_largest(setup, state, node.id, left) for node in machine.nodes],
+        layout=structure(machine),
         source=source or agent_source(machine),
     )
 
