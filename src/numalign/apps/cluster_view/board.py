@@ -183,6 +183,10 @@ class Board:
         self.seen, self.version = seen, version
         return True
 
+    def known(self, name: str) -> SeenHost | None:
+        """What the tile of a host is made of."""
+        return self._known.get(name)
+
     def since(self, version: int) -> tuple[list[HostTile], list[str]]:
         """The tiles that changed after a version, and the hosts that went."""
         tiles = [self.tiles[name] for name in sorted(self.tiles) if self.tiles[name].at > version]

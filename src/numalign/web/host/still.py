@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Final
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -13,11 +13,10 @@ from numalign.web.application import Endpoint, assembled
 from numalign.web.host.looking import Looking
 from numalign.web.requests import Access
 from numalign.web.serving.http_server import serve_app
+from numalign.web.serving.limits import Limits
 from numalign.web.serving.listeners import host_names, is_loopback, tcp_listener
 
-Find = Callable[[Request], Looking]
-
-HAS: Final = ["events"]
+Find = Callable[[Request], Awaitable[Looking]]
 
 
 def looking_routes(find: Find, prefix: str = "") -> list[tuple[str, Endpoint, list[str]]]:
@@ -25,7 +24,7 @@ def looking_routes(find: Find, prefix: str = "") -> list[tuple[str, Endpoint, li
 
     def way(path: str, name: str, method: str = "GET") -> tuple[str, Endpoint, list[str]]:
         async def call(request: Request) -> Response:
-            endpoint: Endpoint = getattr(find(request), name)
+            endpoint: Endpoint = getattr(await find(request), name)
             return await endpoint(request)
 
         return f"{prefix}{path}", call, [method]
@@ -46,13 +45,18 @@ def looking_routes(find: Find, prefix: str = "") -> list[tuple[str, Endpoint, li
 
 
 def still_application(looking: Looking, access: Access) -> Starlette:
-    return assembled(looking_routes(lambda _request: looking), access, looking.limits)
+    async def find(request: Request) -> Looking:
+        del request
+        return looking
+
+    return assembled(looking_routes(find), access, looking.limits)
 
 
-async def serve_looking(
+async def serve_page(
     application: Callable[[Access], Starlette],
-    looking: Looking,
     address: tuple[str, int],
+    limits: Limits,
+    closing: asyncio.Event,
     *,
     allowed_hosts: Iterable[str] = (),
     on_started: Callable[[str], None] | None = None,
@@ -65,6 +69,6 @@ async def serve_looking(
         is_remote=not is_loopback(listener.getsockname()[0]),
     )
     try:
-        await serve_app(application(access), listener, looking.limits, on_started=on_started)
+        await serve_app(application(access), listener, limits, on_started=on_started)
     finally:
-        looking.closing.set()
+        closing.set()
