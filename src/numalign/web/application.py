@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from numalign.core.errors import NumalignError
 from numalign.web.answers import ProblemError, left_alone, problem_answer, told_problem
 from numalign.web.api import Api
+from numalign.web.host.history import Past
 from numalign.web.requests import Access
 from numalign.web.runs import Runs
 from numalign.web.serving.budgets import Budget
@@ -50,7 +51,7 @@ def application(api: Api, access: Access) -> Starlette:
             return await api.delete_pod(request)
         return await api.show_pod(request)
 
-    runs = Runs(api)
+    runs, past = Runs(api), Past(api.agent, api.recorder)
     routes: list[tuple[str, Endpoint, list[str]]] = [
         ("/", api.page, ["GET"]),
         ("/pods", by_method, ["GET", "POST", "DELETE"]),
@@ -62,6 +63,8 @@ def application(api: Api, access: Access) -> Starlette:
         ("/node", api.show_node, ["GET"]),
         ("/capacity", api.show_capacity, ["GET"]),
         ("/admission", api.ask, ["POST"]),
+        ("/history", past.list, ["GET"]),
+        ("/history/{moment}", past.show, ["GET"]),
         ("/manifests", api.list_manifests, ["GET"]),
         ("/capture", api.capture, ["GET"]),
         ("/decisions", api.list_decisions, ["GET"]),

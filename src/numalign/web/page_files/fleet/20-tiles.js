@@ -38,7 +38,7 @@ function drawTile(tile) {
   found.dataset.name = tile.name;
   if (told.length) found.classList.add(`is-${told[0][1]}`);
   found.append(make('b', tile.name));
-  found.append(line([tile.pool, tile.policy].filter(Boolean).join(' · ') || 'policy not known', count(tile.pods || 0, 'pod')));
+  found.append(line([tile.pool, (tile.policy || '').replace(', container', '')].filter(Boolean).join(' · ') || 'policy not known', count(tile.pods || 0, 'pod')));
   if (nodes.length) {
     found.append(barsOf(nodes));
     const devices = {};
@@ -46,7 +46,8 @@ function drawTile(tile) {
       for (const [name, [free]] of Object.entries(node.devices || {})) devices[name] = (devices[name] || 0) + free;
     const others = Object.entries(devices).filter(([name, free]) => free && !name.startsWith('hugepages-'))
       .map(([name, free]) => `${free} ${plainName(name)}`);
-    found.append(line([`${sum(tile, 'cpus', 0)} of ${count(sum(tile, 'cpus', 1), 'CPU')} free`, ...others].join(', '), `${size(sum(tile, 'memory', 0))} free`));
+    found.append(line(`${sum(tile, 'cpus', 0)} of ${count(sum(tile, 'cpus', 1), 'CPU')} free`, `${size(sum(tile, 'memory', 0))} free`));
+    if (!told.length && others.length) found.append(make('span', others.join(', ') + ' free', 'say soft'));
   }
   for (const [text, kind] of told.slice(0, nodes.length ? 1 : 3)) {
     const say = make('span', told.length > 1 && nodes.length ? `${text} (+${told.length - 1})` : text, `say ${kind}`);
