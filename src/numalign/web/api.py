@@ -23,6 +23,7 @@ from numalign.apps.agent.views.captured import captured
 from numalign.apps.agent.views.manifests import manifest_counts, manifest_list
 from numalign.apps.agent.views.pods import time_text
 from numalign.apps.agent.views.port import AgentPort
+from numalign.apps.past.recorder import Recorder
 from numalign.core.values.token_bucket import TokenBucket
 from numalign.web import applying, log_files
 from numalign.web.answers import (
@@ -56,6 +57,7 @@ class Api(Looking):
 
     agent: AgentPort
     metrics: AgentMetrics = field(kw_only=True)
+    recorder: Recorder | None = None
     _bucket: TokenBucket | None = None
 
     async def capture(self, request: Request) -> Response:

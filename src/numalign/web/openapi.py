@@ -16,12 +16,16 @@ from numalign.apps.agent.views.answers import (
     Error,
     Explained,
     Health,
+    History,
     HostCapacity,
     ManifestList,
     Node,
+    PastMoment,
     PodList,
     Run,
 )
+from numalign.apps.past.recorder import MOMENTS_MAX
+from numalign.web.host.history import ID_MAX
 from numalign.web.requests import DECISIONS_MAX, TAIL_LINES_MAX
 from numalign.wire.pods.asked import COUNT_MAX
 from numalign.wire.pods.manifests import LISTS
@@ -61,7 +65,7 @@ _QUESTION: Final[Schema] = {
 # With all that is in them.
 _ANSWERS: Final = (
     *(Error, PodList, Changes, Node, HostCapacity, Explained),
-    *(ManifestList, Decisions, Health, Run),
+    *(ManifestList, Decisions, Health, Run, History, PastMoment),
 )
 _PLACES: Final = "#/components/schemas/{name}"
 
@@ -337,6 +341,29 @@ PATHS: Final[dict[str, dict[str, Schema]]] = {
             "requestBody": _QUESTION_BODY,
         }
     },
+    "/history": {
+        "get": _way(
+            "The last decisions and other moments of the host, newest last, and charts of the last "
+            "day. Kept over restarts of the agent, within 9 MiB.",
+            {"200": _answer("moments", _ref("History")), **_errors(e400="a bad number"), **_BUSY},
+            _parameter("limit", "query", "at most so many of the newest", _numbers(1, MOMENTS_MAX)),
+            _parameter("before", "query", "only those before this id", _numbers(0, ID_MAX)),
+            _parameter("since", "query", "only those after this id", _numbers(0, ID_MAX)),
+            _parameter("series", "query", "false leaves the charts out", _BOOLEAN),
+        )
+    },
+    "/history/{moment}": {
+        "get": _way(
+            "The host right after a moment: who was there, and how it was decided.",
+            {
+                "200": _answer("the host then", _ref("PastMoment")),
+                **_errors(e400="a bad flag", e404="no such moment, or it is forgotten"),
+                **_BUSY,
+            },
+            _parameter("moment", "path", "the id of the moment"),
+            _parameter("trace", "query", "true: with the trace of the decision", _BOOLEAN),
+        )
+    },
     "/manifests": {
         "get": _way(
             "The files of the directory of manifests, their pods, and what is wrong with them.",
@@ -410,6 +437,8 @@ _OPERATIONS: Final = {
     ("/node", "get"): "showNode",
     ("/capacity", "get"): "showCapacity",
     ("/admission", "post"): "askAdmission",
+    ("/history", "get"): "listHistory",
+    ("/history/{moment}", "get"): "showMoment",
     ("/manifests", "get"): "listManifests",
     ("/capture", "get"): "capture",
     ("/decisions", "get"): "listDecisions",

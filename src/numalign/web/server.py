@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from numalign.apps.agent.metrics import AgentMetrics
+from numalign.apps.agent.views.node import agent_source
 from numalign.apps.agent.views.port import AgentPort
+from numalign.apps.past.recorder import Recorder
 from numalign.core.errors import ConfigError
 from numalign.core.fleet.measures import Mix
 from numalign.web.api import Api
@@ -65,6 +67,7 @@ async def serve(
     metrics: AgentMetrics | None = None,
     limits: Limits | None = None,
     mix: Mix = (),
+    recorder: Recorder | None = None,
     on_started: Callable[[Sequence[str]], None] | None = None,
 ) -> None:
     """Serves until cancelled.
@@ -73,7 +76,9 @@ async def serve(
     loses none. ``on_started`` is told the addresses once both sockets answer.
     """
     counted = metrics or AgentMetrics(agent.setup)
-    api = Api(agent, limits or Limits(), mix=mix, metrics=counted)
+    api = Api(agent, limits or Limits(), mix=mix, metrics=counted, recorder=recorder)
+    if recorder is not None:
+        api.source = agent_source(agent.machine, "history")
     with contextlib.ExitStack() as stack:
         tls = None if tcp is None or tcp.tls is None else tls_context(tcp.tls)
         tcp_socket = None

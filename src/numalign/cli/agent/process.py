@@ -16,9 +16,11 @@ from numalign.adapters.local.private import check_contents, check_private, make_
 from numalign.adapters.local.shapes import read_mix
 from numalign.adapters.sources.discovery import discover
 from numalign.apps.agent.metrics import AgentMetrics
+from numalign.apps.agent.notes import Note
 from numalign.apps.agent.run import Options, Parts, assemble, read_config, run
 from numalign.apps.agent.saved import STATE_FILES
 from numalign.apps.agent.starting.check import Asked, compared
+from numalign.apps.past.recorder import Recorder
 from numalign.cli.agent.agent import ListenOptions, check_runtime, socket_of
 from numalign.cli.daemon import address, configure_logs
 from numalign.core.asker import Asker
@@ -141,25 +143,35 @@ async def _served(
     ends_pods: bool,
 ) -> None:
     parts = await assemble(options)
-    metrics = AgentMetrics(parts.agent.setup, lines_dropped)
-    parts.agent.journal.on_note = lambda note, seconds: metrics.note(
-        note, parts.agent.state, seconds
-    )
+    agent = parts.agent
+    metrics = AgentMetrics(agent.setup, lines_dropped)
+    recorder = Recorder(agent.setup, options.state_dir, agent.machine.name)
+
+    def note(one: Note, seconds: float) -> None:
+        metrics.note(one, agent.state, seconds)
+        recorder.heard(one, agent.state, agent.now())
+
+    agent.journal.on_note = note
     parts.agent.on_registered = metrics.registered
     parts.agent.on_allocated = metrics.allocated
     parts.agent.on_asked = metrics.asked
     parts.agent.pace.on_delay = metrics.delayed
-    for note in parts.notes:
-        print(f"note: {note}", file=sys.stderr)
+    for text in parts.notes:
+        print(f"note: {text}", file=sys.stderr)
     api = serve(
         parts.agent,
         unix_socket=paths.socket_path(options.state_dir),
         tcp=tcp,
         metrics=metrics,
         mix=mix,
+        recorder=recorder,
         on_started=lambda addresses: _say_where(options, addresses, ends_pods=ends_pods),
     )
-    await run(parts, api, before_end=_end_pods(parts) if ends_pods else None)
+    kept = recorder.run(lambda: agent.state, agent.now)
+    try:
+        await run(parts, api, kept, before_end=_end_pods(parts) if ends_pods else None)
+    finally:
+        await recorder.finish()
 
 
 def _say_where(options: Options, addresses: Sequence[str], *, ends_pods: bool) -> None:

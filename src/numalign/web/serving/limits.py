@@ -14,7 +14,7 @@ class Limits:
     write_seconds_max: float = 30.0  # a client that reads nothing for so long is dropped
     connections_max: int = 128  # of each socket
     per_peer_max: int = 32  # of them from one address of another host; 0: no more than all
-    streams_max: int = 32  # events and logs, of each socket
+    streams_max: int = 64  # events and logs, of each socket
     costly_max: int = 16  # long answers being made or sent, of each socket
     changes_per_second: float = 200.0
     changes_burst: float = 400.0

@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from numalign.apps.render.drawing.structure import Layout
 from numalign.wire.memory_block import MemoryBlock
+from numalign.wire.moments import Moment, Series
 from numalign.wire.placed_container import ContainerPlacement
 
 
@@ -326,6 +327,26 @@ class Decision(_Answer):
 
 class Decisions(_Answer):
     items: list[Decision]
+
+
+class History(_Answer):
+    """The last moments, newest last, and what charts show of the last day."""
+
+    moments: list[Moment]
+    first: Annotated[int | None, _is("the id of the first one here")]
+    last: Annotated[int | None, _is("the id of the last one here")]
+    total: Annotated[int, _is("moments that are known")]
+    series: Annotated[Series | None, _is("null if it was not asked for")]
+    problem: Annotated[str, _is("why moments are not kept just now")] = ""
+
+
+class PastMoment(_Answer):
+    """The host right after a moment."""
+
+    moment: Moment
+    node: Node
+    pods: Annotated[PodList, _is("those that were there, and the one that was refused")]
+    trace: Annotated[list[dict[str, Any]] | None, _is("how it was decided")] = None
 
 
 class Health(_Answer):

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from numalign.apps.agent.model import AgentSetup, AgentState
 from numalign.apps.agent.views import answers
-from numalign.apps.agent.views.node import frame_of
 from numalign.apps.snapshots import explaining
+from numalign.core.cluster.scheduling.rebuild import frame_now
 from numalign.core.explain import placement_cost
 from numalign.core.fleet.capacity import filled
 from numalign.core.fleet.measures import Mix
@@ -87,7 +87,7 @@ def explained_pod(
 
 def capacity_view(setup: AgentSetup, state: AgentState, mix: Mix) -> answers.HostCapacity:
     """How many more of each reference shape fit, and what is idle to no use."""
-    frame = frame_of(setup, state)
+    frame = frame_now(setup.host, setup.totals, state.host)
     shapes = []
     for one in mix:
         room = filled(frame, state.host, one.pod)

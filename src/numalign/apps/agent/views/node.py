@@ -12,11 +12,10 @@ from numalign import __version__
 from numalign.apps.agent.model import AgentSetup, AgentState, own_cpus, sits_on
 from numalign.apps.agent.views import answers
 from numalign.apps.render.drawing.structure import structure
-from numalign.core.cluster.scheduling.rebuild import Frame
+from numalign.core.cluster.scheduling.rebuild import frame_now
 from numalign.core.fleet.stranded import Stranded, stranded_on
-from numalign.core.kubelet import host as hosts
-from numalign.core.kubelet.devices.devices import DeviceResource, DeviceState
-from numalign.core.kubelet.host import Host, HostState
+from numalign.core.kubelet.devices.devices import DeviceResource
+from numalign.core.kubelet.host import Host
 from numalign.core.kubelet.state import CpuState, MemoryState, MemoryTable
 from numalign.core.machine.machine import Machine, NumaNode
 from numalign.core.values.quantity import Quantity
@@ -27,9 +26,9 @@ from numalign.wire.memory_block import memory_blocks
 Amounts = Mapping[str, int]
 
 
-def agent_source(machine: Machine) -> answers.Source:
+def agent_source(machine: Machine, *more: str) -> answers.Source:
     """What an agent says its answers are about."""
-    has = ["events", "manifests", "metrics"]
+    has = ["events", "manifests", "metrics", *more]
     return answers.Source("agent", machine.name, has, __version__, live=True)
 
 
@@ -40,7 +39,10 @@ def node_view(
     totals, used = _totals(setup, state), largest_fit.used(setup.host, state.host)
     left = largest_fit.left(setup.host, state.host, setup.totals)
     pool = _pool(setup.host, state.host.cpu)
-    stranded = {one.node: one for one in stranded_on(frame_of(setup, state), state.host)}
+    stranded = {
+        one.node: one
+        for one in stranded_on(frame_now(setup.host, setup.totals, state.host), state.host)
+    }
     return answers.Node(
         machine=_machine(machine),
         settings=_settings(setup.host),
@@ -54,14 +56,6 @@ def node_view(
         layout=structure(machine),
         source=source or agent_source(machine),
     )
-
-
-def frame_of(setup: AgentSetup, state: AgentState) -> Frame:
-    """The managers with the devices that are known now, and nothing given."""
-    host = setup.host
-    empty = hosts.start(host)
-    devices = DeviceState(state.host.devices.resources)
-    return Frame(host, setup.totals, HostState(empty.cpu, empty.memory, devices))
 
 
 def _machine(machine: Machine) -> answers.MachineFacts:
