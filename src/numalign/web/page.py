@@ -31,9 +31,14 @@ def read(name: str) -> str:
 
 
 def scripts_of(folder: str) -> list[str]:
-    """The scripts of a folder, in the order of their names."""
-    names = sorted(f.name for f in _FILES.joinpath(folder).iterdir() if f.name.endswith(".js"))
-    return [read(f"{folder}/{name}") for name in names]
+    """The scripts of a folder and of those in it, in the order of their names."""
+    found = []
+    for one in sorted(_FILES.joinpath(*folder.split("/")).iterdir(), key=lambda file: file.name):
+        if one.is_dir():
+            found += scripts_of(f"{folder}/{one.name}")
+        elif one.name.endswith(".js"):
+            found.append(read(f"{folder}/{one.name}"))
+    return found
 
 
 def rendered(html: str, styles: Sequence[str], scripts: Sequence[str]) -> Rendered:

@@ -57,7 +57,11 @@ def test_a_shape_that_fits_is_told_where_it_would_sit_without_a_token(agent, tcp
     [item] = found["items"]
     assert item["admitted"]
     [placed] = item["placements"]
-    assert (placed["exclusive"], placed["aligned"], placed["devices"]) == (True, True, {GPU: ["g0"]})
+    assert (placed["exclusive"], placed["aligned"], placed["devices"]) == (
+        True,
+        True,
+        {GPU: ["g0"]},
+    )
     node = placed["cpuNodes"]
     assert [own["node"] for own in item["map"] if own["pod"]] == node
     assert item["costs"], "an admitted pod has its costs"
@@ -272,7 +276,9 @@ def test_the_capacity_counts_shapes_exactly(unix):
 
 
 def test_what_is_stranded_is_told_in_words(unix):
-    while unix.post("/pods", json=manifest(f"p{len(unix.get('/pods').json()['items'])}")).is_success:
+    while unix.post(
+        "/pods", json=manifest(f"p{len(unix.get('/pods').json()['items'])}")
+    ).is_success:
         pass
     node = unix.get("/node").json()
     told = {own["id"]: own["stranded"] for own in node["nodes"] if "stranded" in own}

@@ -39,6 +39,8 @@ def test_its_texts_are_those_of_the_picture(name):
     names = {cache.name for node in nodes_of(layout) for cache in node.caches if cache.name}
     assert names <= drawn
     assert {one.address for one in layout.pci if one.address} <= drawn
+    assert {one.text for one in layout.memory if one.size_bytes} <= drawn
+    assert {f"huge pages {one.huge_pages}" for one in layout.memory if one.huge_pages} <= drawn
     if layout.distances is not None:
         assert set(layout.distances.groups) <= drawn
 

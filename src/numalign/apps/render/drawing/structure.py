@@ -61,6 +61,15 @@ class SocketLayout(_Part):
     memory_nodes: Annotated[list[int], _is("NUMA nodes without CPUs that are nearest to it")]
 
 
+class MemoryLayout(_Part):
+    """The memory that is built in, whether or not it is given node by node."""
+
+    node: int
+    size_bytes: int
+    text: str
+    huge_pages: Annotated[str, _is("such as 8 x 1 GiB; empty: none")]
+
+
 class PciLayout(_Part):
     """A PCI device, or several that are not worth a name each."""
 
@@ -83,6 +92,7 @@ class Layout(_Part):
     shape: Annotated[str, _is("the machine in numbers")]
     sockets: list[SocketLayout]
     memory_nodes: Annotated[list[int], _is("NUMA nodes without CPUs that are near to no socket")]
+    memory: Annotated[list[MemoryLayout], _is("of each NUMA node")]
     pci: list[PciLayout]
     distances: DistanceLayout | None
 
@@ -95,6 +105,12 @@ def structure(machine: Machine) -> Layout:
         labels.shape(machine),
         [_socket(machine, socket) for socket in parts.sockets],
         [node.id for node in parts.memory_nodes],
+        [
+            MemoryLayout(
+                node.id, node.memory_bytes, labels.memory(node), labels.huge_pages(node.hugepages)
+            )
+            for node in machine.nodes
+        ],
         _pci(machine),
         _distances(machine),
     )

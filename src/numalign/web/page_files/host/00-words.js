@@ -19,7 +19,7 @@ function fill(where, ...what) {
   return found;
 }
 function drawn(tag, values) {
-  const found = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  const found = document.createElementNS(byId('svg').namespaceURI, tag);
   for (const [name, value] of Object.entries(values)) found.setAttribute(name, value);
   return found;
 }
@@ -46,6 +46,12 @@ function size(bytes) {
   let unit = 0;
   while (bytes >= 1024 && unit + 1 < units.length) { bytes /= 1024; unit++; }
   return bytes.toFixed(bytes % 1 && bytes < 100 ? 1 : 0) + ' ' + units[unit];
+}
+function bytesOf(quantity) {
+  const found = /^([0-9.]+)(m|[kMGTPE]i?|Ki)?$/.exec(quantity || '0');
+  if (!found) return 0;
+  const unit = found[2] || '', power = 'kKMGTPE'.indexOf(unit[0]);
+  return unit === 'm' ? found[1] / 1000 : Number(found[1]) * (power < 0 ? 1 : (unit[1] ? 1024 : 1000) ** Math.max(1, power));
 }
 const count = (n, noun, more) => `${n} ${n === 1 ? noun : more || noun + 's'}`;
 const nodesWord = ids => (ids.length === 1 ? 'node ' : 'nodes ') + ranges(ids);
@@ -87,6 +93,7 @@ function table(heads, rows, names) {
     row.forEach((cell, at) => {
       if (!kept[at]) return;
       const td = make('td', cell instanceof Node ? '' : cell, names && names[at]);
+      if (heads[at]) td.dataset.label = heads[at];
       if (cell instanceof Node) td.append(cell);
       tr.append(td);
     });

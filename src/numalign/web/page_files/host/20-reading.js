@@ -100,7 +100,7 @@ function memoryParts(one, occupants, node) {
   return [...byPod.values()];
 }
 const memoryName = type => type === 'memory' ? 'memory' : type.replace('hugepages-', '') + ' pages';
-const isBare = node => !node.cpus.all && !node.memory.some(m => m.totalBytes);
+const isBare = node => !node.cpus.all && !node.memory.some(m => m.totalBytes) && !(map.built.get(node.id) || {}).sizeBytes;
 
 // How a decision was made, one fact per line.
 const hintNodes = hint => hint.nodes === null ? 'any node' : nodesWord(hint.nodes);

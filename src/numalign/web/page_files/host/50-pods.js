@@ -1,6 +1,7 @@
 // The list of pods: refused ones first with the cause, replicas below their owner.
-const openGroups = new Set(), hints = new Map();  // uid -> the best change, once it is known
-const GROUP_LEAST = 2, ROWS_SHOWN = 60, HINTS_ASKED = 3;
+const openGroups = new Set(), hints = new Map();  // uid -> why and the best change, once they are known
+const GROUP_LEAST = 2, ROWS_SHOWN = 60, HINTS_ASKED = 3, WRONG_SHOWN = 2, HINT_MS = 10000;
+let hintTimer = null;
 let allRows = false;
 
 function wanted(pod) {
@@ -50,11 +51,14 @@ function drawPods(view) {
     if (members.length < GROUP_LEAST) rows.push({pod: members[0]});
     else {
       rows.push({group: key, members});
-      if (isOpen(key, members)) members.forEach(pod => rows.push({pod, isMember: true}));
+      // What went wrong is told even where the replicas are folded.
+      const told = isOpen(key, members) ? members : members.filter(p => p.rank === 0).slice(0, WRONG_SHOWN);
+      told.forEach(pod => rows.push({pod, isMember: true}));
     }
   }
-  const shown = allRows ? rows : rows.slice(0, ROWS_SHOWN);
-  drawRows(shown, rows.length - shown.length);
+  const real = rows.filter(row => !row.heading), last = allRows ? null : real[ROWS_SHOWN - 1];
+  const shown = last ? rows.slice(0, rows.indexOf(last) + 1) : rows;
+  drawRows(shown, last ? real.length - ROWS_SHOWN : 0);
   if (!found.length)
     byId('pods').append(make('p', pods.length ? 'No pod matches the filter.' : 'No pods on this host.', 'soft'));
 }
@@ -90,7 +94,7 @@ function rowKey(row) {
   if (row.group) return JSON.stringify([row.members.map(p => [p.state, p.cpus.length]), isOpen(row.group, row.members)]);
   const p = row.pod;
   return JSON.stringify([p.key, p.state, p.cpus.length, p.bytes, p.nodes, p.devices.length, p.aligned,
-    p.why, p.message, row.isMember, p.uid === chosen.uid, hints.get(p.uid), p.cpus.length ? lookOf(p.uid).code : '']);
+    p.why, p.message, row.isMember, p.uid === chosen.uid, (hints.get(p.uid) || {}).text, (hints.get(p.uid) || {}).why, p.cpus.length ? lookOf(p.uid).code : '']);
 }
 function groupRow(row) {
   const item = make('li'), opened = isOpen(row.group, row.members);
@@ -99,13 +103,14 @@ function groupRow(row) {
     drawPods(view);
   });
   found.setAttribute('aria-expanded', opened);
-  const states = new Map();
-  for (const pod of row.members) states.set(pod.state, [(states.get(pod.state) || [0])[0] + 1, pod.kind]);
-  found.append(make('span', opened ? '▾' : '▸', 'turn'), make('span', row.members[0].owner, 'name'),
-    make('span', `× ${row.members.length}`, 'soft'));
+  const name = make('span', row.members[0].owner, 'name');
+  name.append(make('span', ` × ${row.members.length}`, 'soft'));
+  found.append(make('span', opened ? '▾' : '▸', 'turn'), name);
   const right = make('span', '', 'right');
-  if (states.size > 1 || row.members[0].kind !== 'good')
-    right.append(...[...states].map(([text, [n, kind]]) => make('span', `${n} ${text}`, kind)));
+  const wrong = row.members.filter(p => p.rank === 0).length, waiting = row.members.filter(p => p.rank === 1).length;
+  if (wrong) right.append(make('span', `${wrong} refused or failed`, 'bad'));
+  else if (waiting) right.append(make('span', `${waiting} waiting`, 'warn'));
+  else if (row.members[0].kind !== 'good') right.append(make('span', row.members[0].state, row.members[0].kind));
   else right.append(make('span', amounts({cpus: row.members.flatMap(p => p.cpus),
     bytes: row.members.reduce((sum, p) => sum + p.bytes, 0), devices: row.members.flatMap(p => p.devices)}), 'soft'));
   found.append(right);
@@ -135,9 +140,10 @@ function podRow({pod, isMember}) {
   else right.append(make('span', pod.state, pod.kind));
   if (pod.aligned === false) right.append(make('b', ' spread', 'warn'));
   found.append(right);
-  const cause = pod.why || (pod.kind === 'bad' || pod.kind === 'warn' ? pod.message || troubles(pod)[0] : '');
-  if (cause) found.append(make('span', cause, 'cause'));
-  if (hints.get(pod.uid)) found.append(make('span', `→ ${hints.get(pod.uid)}`, 'hint'));
+  const hint = hints.get(pod.uid) || {};
+  const cause = pod.why || hint.why || (pod.kind === 'bad' || pod.kind === 'warn' ? pod.message || troubles(pod)[0] : '');
+  if (cause) found.append(make('span', cause.replace(/^Pod \S+ is refused:? /, ''), 'cause'));
+  if (hint.text) found.append(make('span', `→ ${hint.text}`, 'hint'));
   item.append(found);
   return item;
 }
@@ -145,12 +151,16 @@ async function askForHints() {
   // The best change for the first refused pods is told in the list; for others when they are chosen.
   if (isPast()) return;
   for (const pod of view.pods.filter(p => p.isRefused).sort((a, b) => a.key < b.key ? -1 : 1).slice(0, HINTS_ASKED))
-    if (!hints.has(pod.uid)) {
-      hints.set(pod.uid, '');
+    if (isOld(hints.get(pod.uid))) {
+      const before = hints.get(pod.uid) || {}, when = {revision, time: Date.now()};
+      hints.set(pod.uid, {...before, ...when});
       const found = await explanationOf(pod.uid);
-      if (found) hints.set(pod.uid, found.admitted ? 'it would be admitted now: apply it again'
-        : found.changes && found.changes.length ? found.changes[0].text : '');
-      else hints.delete(pod.uid);
+      if (found) hints.set(pod.uid, {...when, ...(found.admitted ? {text: 'it would be admitted now: apply it again'}
+        : {why: found.sentence, text: found.changes && found.changes.length ? found.changes[0].text : ''})});
       drawPods(view);
     }
+  clearTimeout(hintTimer);
+  hintTimer = [...hints.values()].some(one => one.revision !== revision) ? setTimeout(askForHints, HINT_MS) : null;
 }
+// What would help depends on the host; it is asked again after a change, but not at every one.
+const isOld = hint => !hint || hint.revision !== revision && Date.now() - hint.time >= HINT_MS;

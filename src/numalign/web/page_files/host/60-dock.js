@@ -88,7 +88,7 @@ function podDetails(pod) {
   const top = head(pod.key, make('span', pod.state, `strong ${pod.kind}`), make('span', facts.join(' · '), 'soft'));
   if (pod.cpus.length || pod.blocks.length || pod.devices.length) top.prepend(tag(pod.uid));
   const blocks = [];
-  if (pod.isRefused) blocks.push(whyBlock(pod));
+  if (pod.isRefused) blocks.push(...whyBlocks(pod));
   else if (pod.message || troubles(pod).length)
     blocks.push(block('What is wrong', lines([pod.message, ...troubles(pod)].filter(Boolean), 'facts-list')));
   if (Object.keys(found.numalign.containers).length) blocks.push(placedBlock(pod));
@@ -98,24 +98,31 @@ function podDetails(pod) {
   body.append(...blocks);
   return [top, body];
 }
-function whyBlock(pod) {
-  const found = block('Why it was refused', make('p', pod.why || pod.message, 'strong wraps'));
-  const more = make('div');
-  found.append(more, make('p', `The kubelet's words: ${[pod.state, pod.message].filter(Boolean).join(': ')}`, 'soft wraps'));
-  found.classList.add('why');
-  if (isPast()) return found;
+function whyBlocks(pod) {
+  const sentence = make('p', pod.why || pod.message, 'strong wraps'), facts = make('div');
+  const why = block('Why it was refused', sentence);
+  why.append(facts, make('p', `The kubelet's words: ${[pod.state, pod.message].filter(Boolean).join(': ')}`, 'soft wraps'));
+  why.classList.add('why');
+  if (isPast()) return [why];
+  const more = make('div', '', 'remedies'), help = block('What would let it in', more);
   fill(more, make('p', 'Looking for what would help…', 'soft'));
-  explanationOf(pod.uid).then(one => fill(more, ...explained(one)));
-  return found;
+  explanationOf(pod.uid).then(one => {
+    if (one && one.sentence && !one.admitted && !pod.why) sentence.textContent = one.sentence;
+    fill(facts, one && !one.admitted ? factsOf(one) : null);
+    fill(more, ...remedies(one));
+  });
+  return [why, help];
 }
-function explained(one) {
+function factsOf(one) {
+  const facts = (one.facts || []).filter(text => text !== one.sentence);
+  return facts.length ? lines(facts, 'facts-list') : null;
+}
+function remedies(one) {
   if (!one) return [make('p', 'The agent could not say what would help just now.', 'soft')];
   if (one.admitted) return [make('p', 'It would be admitted now: apply it again.', 'good strong')];
   const found = [];
-  const facts = (one.facts || []).filter(text => text !== one.sentence);
-  if (facts.length) found.push(lines(facts, 'facts-list'));
   if (one.changes && one.changes.length) {
-    found.push(make('h3', 'What would let it in'), lines(one.changes.map(c => c.text), 'changes', 'ol'));
+    found.push(lines(one.changes.map(c => c.text), 'changes', 'ol'));
     if (one.complete === false) found.push(make('p', 'There may be more: the time for looking was up.', 'soft'));
   } else found.push(make('p', one.fitsWhenEmpty === false ? 'Nothing that was tried would help: it does not fit on the empty host either.'
     : 'Nothing that was tried would help.', 'soft'));
@@ -140,7 +147,7 @@ function placements(containers, costs) {
       devices.join(', '), one.aligned === null ? '' : make('span', one.aligned ? 'yes' : 'no', one.aligned ? 'good' : 'warn strong'),
       one.distance === null ? '' : String(one.distance), reach(cost)];
   });
-  const box = make('div', '', 'wide');
+  const box = make('div', '', 'wide stacks');
   box.append(table(['container', 'CPUs of its own', 'nodes', 'memory', 'devices', 'aligned', 'distance', 'cost (estimate)'], rows));
   return box;
 }
@@ -183,14 +190,17 @@ function nodeDetails(node) {
     ['shared pool', cpus.shared], ['free to give', cpus.free], ['reserved', cpus.reserved]].filter(r => r[1]);
   const blocks = [];
   if (node.stranded) blocks.push(block('Stranded', make('p', node.stranded.text, 'warn strong')));
-  if (rows.length) blocks.push(block('CPUs', table(['', 'number', 'CPUs'], rows.map(
+  if (rows.length) blocks.push(block('CPUs', table(['what', 'number', 'CPUs'], rows.map(
     ([name, text]) => [name, String(numbers(text).length), listed(text)]), ['', 'num', ''])));
   const kinds = node.memory.filter(m => m.totalBytes);
   if (kinds.length) blocks.push(block('Memory', table(['kind', 'total', 'given', 'reserved', 'free'], kinds.map(
     m => [memoryName(m.type), ...[m.totalBytes, m.usedBytes, m.systemReservedBytes, m.freeBytes].map(size)]),
   ['', 'num', 'num', 'num', 'num'])));
+  else if (map.built.has(node.id)) blocks.push(block('Memory', make('p', `${builtText(node.id)}; the memory manager does not give it node by node.`)));
   if (node.memoryGroup.length > 1) blocks[blocks.length - 1].append(
     make('p', `Given together by ${nodesWord(node.memoryGroup)}, as some container has memory of both.`, 'soft'));
+  const pci = view.node.layout.pci.filter(one => one.node === node.id);
+  if (pci.length) blocks.push(block('PCI devices', lines(pci.map(one => `${one.name}${one.count > 1 ? ` × ${one.count}` : ''} ${one.address}`), 'facts-list')));
   if (node.distances) {
     const to = new Map();
     view.node.nodes.forEach((one, at) => {

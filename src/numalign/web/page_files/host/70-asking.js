@@ -62,7 +62,7 @@ function manifestText({amounts: found, count: number, kind}) {
 function chooseTab(id) {
   for (const name of ['form', 'text']) {
     const isOn = id === `by-${name}`;
-    byId(`by-${name}`).hidden = !isOn;
+    byId(`panel-${name}`).hidden = !isOn;
     byId(`tab-${name}`).setAttribute('aria-selected', isOn);
     byId(`tab-${name}`).tabIndex = isOn ? 0 : -1;
   }
@@ -101,7 +101,8 @@ function admittedBox(one) {
 }
 function refusedBox(one, number) {
   const box = make('div', '', 'verdict no');
-  box.append(make('p', one.sentence || one.message, 'strong wraps'), ...explained(one));
+  box.append(make('p', one.sentence || one.message, 'strong wraps'), factsOf(one) || '',
+    make('h3', 'What would let it in'), ...remedies(one));
   if (number > 1) box.append(make('p', `and ${number - 1} more refused after it`, 'soft'));
   if (one.message) box.append(make('p', `The kubelet's words: ${[one.reason, one.message].filter(Boolean).join(': ')}`, 'soft wraps'));
   return box;
@@ -123,7 +124,7 @@ function drawShapes(found) {
     act.setAttribute('aria-label', `Show where ${one.name} would go`);
     return [one.name, Object.entries(one.amounts).map(([name, text]) => `${text} ${plainName(name)}`).join(', '), fits, one.binding, act];
   });
-  const box = make('div', '', 'wide');
+  const box = make('div', '', 'wide stacks');
   box.append(table(['reference shape', 'asks for', 'how many more', 'then lacking', 'in the map'], rows, ['', '', 'num', '', '']));
   fill('shapes', box);
 }

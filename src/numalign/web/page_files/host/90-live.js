@@ -3,8 +3,9 @@
 const SOON_MS = 200, ANYWAY_MS = 15000, TICK_MS = 1000, STILL_MS = 40000, DECISIONS_ASKED = 100;
 const RETRY_MS = [1000, 2000, 4000, 8000, 15000];
 const EVENTS = ['pod_admitted', 'pod_rejected', 'pod_deferred', 'pod_finished', 'pod_deleted', 'refusal_explained',
-  'container_started', 'container_exited', 'container_postponed', 'devices_reported',
-  'devices_gone', 'devices_not_given', 'drift_repaired', 'events_lost'];
+  'container_started', 'container_exited', 'container_postponed', 'container_unhealthy', 'container_ready',
+  'devices_reported', 'devices_gone', 'devices_not_given', 'drift_repaired', 'fields_not_carried_out',
+  'memory_policy_not_set', 'cpus_offline', 'cpus_online', 'clock_moved', 'agent_halted', 'event_failed', 'events_lost'];
 const texts = {}, values = {};  // what was answered last, by path
 let view = null, decisions = [], revision = 0, stream = null;
 const link = {good: 0, wrong: '', tries: 0, again: 0, timer: null, retry: null, problems: 0, isLooking: false, isWanted: false};

@@ -1,6 +1,6 @@
 // What is around map and pods, and how all of it is worked by mouse, keys and addresses.
 function viewOf(node, pods, at, moment) {
-  const found = pods.items.map(podOf).sort((a, b) => a.created - b.created || (a.uid < b.uid ? -1 : 1));
+  const found = pods.items.map(podOf).sort((a, b) => a.created - b.created || (a.key < b.key ? -1 : 1));
   for (const pod of found) if (pod.cpus.length || pod.blocks.length || pod.devices.length) lookOf(pod.uid);
   return {node: {...node, layout: node.layout || values.node.layout}, pods: found, at: at || 0, moment};
 }
@@ -43,6 +43,11 @@ function drawFacts(node) {
   const more = [['history', 'history?limit=50'], ['manifests', 'manifests'], ['metrics', 'metrics']].filter(([name]) => has(name));
   fill('links', ...more.map(([name, path]) => { const a = make('a', name); a.href = path; return a; }));
 }
+function share(part, all) {
+  // With one unit for both, if both have the same.
+  const [n, unit] = size(part).split(' '), whole = size(all);
+  return whole.endsWith(unit) ? [n, `of ${whole}`] : [`${n} ${unit}`, `of ${whole}`];
+}
 function tile(title, value, rest, share, kind) {
   const found = make('div', '', `tile card ${kind || ''}`), top = make('p');
   top.append(make('b', value), make('span', ` ${rest}`, 'soft'));
@@ -67,14 +72,15 @@ function drawTiles({node, pods}) {
   const held = node.devices.filter(d => d.holder).length, sick = node.devices.filter(d => !d.healthy).length;
   const tiles = [
     tile('Refused or failed', bad, bad === 1 ? 'pod' : 'pods', null, bad ? 'is-bad' : ''),
-    tile('CPUs given', own, `of ${own + free} that can be`, own / Math.max(1, own + free)),
-    tile('Memory given', size(add(memory, 'usedBytes')), `of ${size(add(memory, 'totalBytes'))}`, add(memory, 'usedBytes') / Math.max(1, add(memory, 'totalBytes'))),
+    tile('CPUs given', own, `of ${own + free}`, own / Math.max(1, own + free)),
+    add(memory, 'totalBytes') ? tile('Memory given', ...share(add(memory, 'usedBytes'), add(memory, 'totalBytes')), add(memory, 'usedBytes') / add(memory, 'totalBytes'))
+      : tile('Memory asked for', ...share(bytesOf(node.requested.memory), bytesOf(node.allocatable.memory)), bytesOf(node.requested.memory) / Math.max(1, bytesOf(node.allocatable.memory))),
   ];
-  if (add(pages, 'totalBytes')) tiles.push(tile('Huge pages given', size(add(pages, 'usedBytes')), `of ${size(add(pages, 'totalBytes'))}`,
+  if (add(pages, 'totalBytes')) tiles.push(tile('Huge pages', ...share(add(pages, 'usedBytes'), add(pages, 'totalBytes')),
     add(pages, 'usedBytes') / add(pages, 'totalBytes')));
-  if (node.devices.length) tiles.push(tile('Devices given', held, `of ${node.devices.length}${sick ? `, ${sick} unhealthy` : ''}`, held / node.devices.length, sick ? 'is-warn' : ''));
-  tiles.push(tile('Largest on one node', count(best.cpus, 'CPU'), size(best.memory.memory || 0), null));
-  if (stranded.length) tiles.push(tile('Stranded', count(stranded.length, 'node'), nodesWord(stranded), null, 'is-warn'));
+  if (node.devices.length) tiles.push(tile(sick ? `Devices, ${sick} sick` : 'Devices given', held, `of ${node.devices.length}`, held / node.devices.length, sick ? 'is-warn' : ''));
+  tiles.push(tile('Largest that fits', count(best.cpus, 'CPU'), '', null));
+  if (stranded.length) tiles.push(tile('Stranded', count(stranded.length, 'node'), ranges(stranded), null, 'is-warn'));
   if (waiting) tiles.push(tile('Waiting', waiting, waiting === 1 ? 'pod' : 'pods', null));
   fill('tiles', ...tiles);
 }
@@ -94,17 +100,17 @@ function drawProblems(found) {
   fill('problems', ...found.problems.map(text => make('li', text)));
 }
 function drawManifests(found) {
-  byId('manifests').hidden = !found.directory;
+  byId('manifests').hidden = !found.directory || !found.items.length && !found.problem;
   byId('manifests-where').textContent = found.directory;
   const rows = found.items.map(one => [one.file, one.pods.map(pod => `${pod.namespace}/${pod.name}`).join(', '),
     one.problem ? make('span', one.problem, 'bad wraps') : '']);
-  fill('manifests-list', rows.length ? table(['file', 'pods', 'problem'], rows) : make('p', 'no files are in it', 'soft'));
+  fill('manifests-list', found.problem ? make('p', found.problem, 'bad wraps') : null, rows.length ? table(['file', 'pods', 'problem'], rows) : null);
 }
 function drawDecisions() {
-  const SHOWN = 12;
+  const SHOWN = 8;
   const rows = decisions.slice(0, SHOWN).map(d => {
     const isBad = d.outcome === 'pod_rejected', name = d.namespace ? `${d.namespace}/${d.pod}` : d.pod;
-    const link_ = button(name, 'linkish wraps', () => choose({uid: d.uid}));
+    const link_ = button(name, 'linkish', () => choose({uid: d.uid}));
     return [clock(d.time), link_, make('span', isBad ? 'refused' : 'admitted', isBad ? 'bad strong' : 'good'),
       d.seconds ? `${(d.seconds * 1000).toFixed(1)} ms` : '', make('span', d.why || [d.reason, d.message].filter(Boolean).join(': '), 'wraps')];
   });

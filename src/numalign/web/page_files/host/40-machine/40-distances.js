@@ -1,9 +1,12 @@
 // Distances between NUMA nodes as a heat map, on demand.
 const HEAT = [[247, 251, 255], [198, 219, 239], [107, 174, 214], [33, 113, 181], [8, 48, 107]];
 
-function heatColour(shade) {
+function heatColours(shade) {
+  // The colour, and black or white on it, whichever is easier to read.
   const at = shade * (HEAT.length - 1), step = Math.min(Math.floor(at), HEAT.length - 2);
-  return `rgb(${HEAT[step].map((a, i) => Math.round(a + (HEAT[step + 1][i] - a) * (at - step))).join(',')})`;
+  const parts = HEAT[step].map((a, i) => Math.round(a + (HEAT[step + 1][i] - a) * (at - step)));
+  const [r, g, b] = parts.map(p => (p /= 255) <= 0.04045 ? p / 12.92 : ((p + 0.055) / 1.055) ** 2.4);
+  return [`rgb(${parts.join(',')})`, 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? '#000' : '#fff'];
 }
 function drawDistances(layout) {
   const found = layout.distances;
@@ -25,8 +28,7 @@ function drawDistances(layout) {
     tr.append(th);
     for (const values of row) {
       const td = make('td', values.join('/')), shade = found.shades[values[values.length - 1]];
-      td.style.background = heatColour(shade);
-      td.style.color = shade > 0.6 ? '#fff' : '#1d2733';
+      [td.style.background, td.style.color] = heatColours(shade);
       tr.append(td);
     }
     body.append(tr);

@@ -8,7 +8,7 @@ function light(uid, node = null) {
   root.classList.toggle('dim', Boolean(pod) && (pod.cpus.length > 0 || pod.pool.length > 0 || pod.nodes.length > 0));
   for (const [cpu, cell] of map.cells)
     cell.classList.toggle('lit', Boolean(pod) && (cell.dataset.uid === uid || !cell.dataset.uid && pool.has(cpu)));
-  for (const found of root.querySelectorAll('.bar i, .device, .who .chip, .memory-node'))
+  for (const found of root.querySelectorAll('.bar i, .device, .who .chip, .who .tag, .memory-node'))
     found.classList.toggle('lit', Boolean(uid) && found.dataset.uid === uid);
   for (const [id, parts] of map.nodes)
     for (const one of [parts, ...parts.others || []]) one.box.classList.toggle('chosen', id !== null && id === node);

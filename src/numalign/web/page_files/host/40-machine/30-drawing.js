@@ -1,147 +1,5 @@
-// The machine: sockets, NUMA nodes, caches, cores, CPUs, memory and devices, and who has what.
-// It is built once for a machine; afterwards only what changed is touched.
-const map = {text: '', cells: new Map(), nodes: new Map(), grids: [], digits: 1};
+// What is in the boxes: who has which CPUs, memory and devices. Only what changed is touched.
 const WHO_SHOWN = 12, DEVICES_NAMED = 8;
-
-function buildMap(layout) {
-  map.cells.clear(); map.nodes.clear(); map.grids = [];
-  const all = layout.sockets.flatMap(s => numbers(s.cpus));
-  map.digits = String(Math.max(0, ...all)).length;
-  const sockets = make('div', '', 'sockets');
-  map.sockets = sockets;
-  map.nodeGrids = [];
-  for (const socket of layout.sockets) sockets.append(socketBox(socket, layout));
-  const loose = layout.memoryNodes.length ? memoryOnly(layout.memoryNodes) : null;
-  const nowhere = layout.pci.filter(one => one.node === null);
-  const pci = nowhere.length ? make('p', `At no NUMA node: ${pciText(nowhere)}`, 'pci soft') : null;
-  fill('map', sockets, loose, pci);
-  byId('shape').textContent = layout.shape;
-  arrange();
-}
-function socketBox(socket, layout) {
-  const box = make('section', '', 'socket'), head = make('h3', `Socket ${socket.id}`);
-  head.append(make('span', `${count(socket.cores, 'core')}, ${count(numbers(socket.cpus).length, 'CPU')}` +
-    (socket.sharedCaches.length ? `, ${socket.sharedCaches.join(', ')}` : ''), 'soft'));
-  box.append(head);
-  for (const die of socket.dies) {
-    if (die.die !== null) box.append(make('p', `Die ${die.die}`, 'soft die'));
-    const grid = make('div', '', 'nodes');
-    map.nodeGrids.push({grid, number: die.nodes.length});
-    for (const part of die.nodes) grid.append(nodeBox(part, layout));
-    box.append(grid);
-  }
-  if (socket.memoryNodes.length) box.append(memoryOnly(socket.memoryNodes));
-  return box;
-}
-function nodeBox(part, layout) {
-  const box = make('section', '', 'node'), head = make('div', '', 'head');
-  const cpus = part.caches.flatMap(cache => cache.cores.flatMap(numbers));
-  const parts = {box, cpus, sum: make('span', '', 'sum')};
-  if (part.node === null) head.append(make('h4', 'On no NUMA node'));
-  else {
-    const title = make('h4'), name = `Node ${part.node}${part.whole ? '' : ' (in part)'}`;
-    title.append(button(name, 'node-name', () => choose({node: part.node})));
-    title.firstChild.dataset.node = part.node;
-    title.firstChild.title = `NUMA node ${part.node}: details`;
-    head.append(title);
-    box.dataset.node = part.node;
-    parts.far = make('span', '', 'far');
-    head.append(parts.far);
-  }
-  head.append(parts.sum);
-  parts.caches = make('div', '', 'caches');
-  parts.caches.setAttribute('role', 'img');
-  for (const cache of part.caches) parts.caches.append(cacheBox(cache));
-  map.grids.push({grid: parts.caches, part});
-  box.append(head, parts.caches);
-  if (part.node !== null && part.first) {
-    for (const name of ['memory', 'devices', 'stranded', 'who', 'fits']) {
-      parts[name] = make(name === 'who' ? 'ul' : name === 'stranded' || name === 'fits' ? 'p' : 'div', '', name);
-      box.append(parts[name]);
-    }
-    const own = layout.pci.filter(one => one.node === part.node);
-    if (own.length) parts.devices.after(make('p', pciText(own), 'pci soft'));
-  }
-  const known = map.nodes.get(part.node);
-  map.nodes.set(part.node, known ? {...known, others: [...known.others || [], parts]} : parts);
-  return box;
-}
-function cacheBox(cache) {
-  const box = make('div', '', cache.name ? 'cache named' : 'cache'), cores = make('div', '', 'cores');
-  if (cache.name) box.append(make('span', cache.name, 'caption'));
-  for (const text of cache.cores) {
-    const core = make('span', '', 'core');
-    for (const cpu of numbers(text)) {
-      const cell = make('i', cpu, 'cpu');
-      cell.dataset.cpu = cpu;
-      map.cells.set(cpu, cell);
-      core.append(cell);
-    }
-    cores.append(core);
-  }
-  box.append(cores);
-  return box;
-}
-function memoryOnly(ids) {
-  const box = make('div', '', 'memory-nodes');
-  box.append(make('h4', 'NUMA nodes without CPUs'));
-  const list = make('div', '', 'chips');
-  for (const id of ids) {
-    const chip = button('', 'chip memory-node', () => choose({node: id}));
-    const bar = make('span', '', 'bar');
-    const parts = {box: chip, cpus: [], chip: make('span', ''), bar, far: make('span', '', 'far')};
-    chip.append(make('b', `Node ${id}`), parts.chip, parts.far, bar);
-    chip.dataset.node = id;
-    map.nodes.set(id, parts);
-    list.append(chip);
-  }
-  const empty = make('p', '', 'soft');
-  box.append(list, empty);
-  box.update = found => {
-    const bare = ids.filter(id => { const node = found.get(id); return node && isBare(node) && !node.devices; });
-    for (const id of ids) map.nodes.get(id).box.hidden = bare.includes(id);
-    empty.textContent = bare.length ? `empty: ${nodesWord(bare)}` : '';
-  };
-  map.folds = [...(map.folds || []), box];
-  return box;
-}
-function pciText(found) {
-  const kinds = new Map();
-  for (const one of found) {
-    const [noun, ...name] = one.name.split(' ');
-    const key = one.count > 1 || !name.length ? one.name : noun;
-    const known = kinds.get(key) || {count: 0, names: []};
-    known.count += one.count;
-    if (name.length && one.count === 1) known.names.push(name.join(' '));
-    kinds.set(key, known);
-  }
-  return [...kinds].map(([noun, one]) => (one.count > 1 ? `${one.count} × ` : '') + noun +
-    (one.names.length ? ' ' + one.names.join(', ') : '')).join(' · ');
-}
-function arrange() {
-  if (!map.sockets) return;
-  const width = byId('map').clientWidth, sockets = map.sockets.children.length;
-  if (!width) return;
-  const most = Math.max(...map.nodeGrids.map(one => one.number));
-  const least = most > 1 && width > 1000 ? Math.max(SOCKET_LEAST, 2 * NODE_LEAST + 24) : SOCKET_LEAST;
-  const across = inRow(sockets, (width + 8) / (least + 8));
-  map.sockets.style.setProperty('--n', across);
-  const socket = (width - 8 * (across - 1)) / across - 18;
-  for (const one of map.nodeGrids)
-    one.grid.style.setProperty('--n', inRow(one.number, (socket + 6) / (NODE_LEAST + 6)));
-  const widths = map.grids.map(one => one.grid.clientWidth);
-  map.grids.forEach(({grid, part}, at) => {
-    const threads = Math.max(...part.caches.flatMap(c => c.cores.map(t => numbers(t).length)));
-    const cores = Math.max(...part.caches.map(c => c.cores.length));
-    const coreWidth = threads * (map.digits * 6 + 3) + 1;
-    const found = arranged(widths[at], part.caches.length, cores, coreWidth,
-      part.caches.some(c => c.name));
-    grid.style.setProperty('--across', found.across);
-    grid.style.setProperty('--cores', found.cores);
-  });
-}
-
-// What changes.
 
 function drawMap(view) {
   const {node, pods} = view, text = JSON.stringify(node.layout);
@@ -154,12 +12,13 @@ function drawMap(view) {
   const largest = new Map(node.largest.map(one => [one.node, one]));
   const devices = devicesByNode(node.devices), owners = holders(node, pods);
   const names = new Map(pods.map(pod => [pod.uid, pod]));
+  map.usedKinds = new Set(node.nodes.flatMap(n => n.memory.filter(m => m.usedBytes).map(m => m.type)));
   for (const one of node.nodes) {
     drawCells(one, owners, names);
     const parts = map.nodes.get(one.id);
     if (!parts) continue;
     const own = devices.get(one.id) || [];
-    const key = JSON.stringify([one.cpus, one.memory, one.memoryGroup, one.occupants, one.stranded,
+    const key = JSON.stringify([[...map.usedKinds], one.cpus, one.memory, one.memoryGroup, one.occupants, one.stranded,
       largest.get(one.id), own, own.map(d => d.holder && lookOf(d.holder.uid).code)]);
     if (parts.key === key) continue;
     parts.key = key;
@@ -195,7 +54,8 @@ function devicesByNode(devices) {
 }
 function drawChip(parts, one) {
   const main = one.memory.find(m => m.totalBytes);
-  parts.chip.textContent = main ? `${size(main.freeBytes)} of ${size(main.totalBytes)} free` : 'no memory';
+  parts.chip.textContent = main ? `${size(main.freeBytes)} of ${size(main.totalBytes)} free` 
+    : map.built.get(one.id).sizeBytes ? map.built.get(one.id).text : 'no memory';
   fill(parts.bar, ...(main ? segments(main, one) : []));
   if (one.stranded) parts.chip.append(make('b', ' stranded', 'warn'));
 }
@@ -207,25 +67,33 @@ function drawNode(parts, one, devices, largest, names) {
     each.caches.setAttribute('aria-label', `NUMA node ${one.id}: ${count(total, 'CPU')}, ${given} given to ` +
       `containers, ${free} free to give, ${kept} reserved`);
   const kinds = one.memory.filter(m => m.totalBytes).sort((a, b) => a.type < b.type ? 1 : -1);
-  fill(parts.memory, ...kinds.flatMap(m => memoryRow(m, one)));
+  const told = kinds.filter(m => m.type === 'memory' || map.usedKinds.has(m.type));
+  const idle = kinds.filter(m => !told.includes(m));
+  fill(parts.memory, ...told.flatMap(m => memoryRow(m, one)), idle.length
+    ? make('span', `unused: ${idle.map(m => `${size(m.freeBytes)} of ${memoryName(m.type)}`).join(', ')}`, 'idle soft') : null);
+  if (!kinds.length) fill(parts.memory, make('span', `${builtText(one.id)}, not given node by node`, 'idle soft'));
   fill(parts.devices, ...deviceRows(devices));
-  parts.devices.hidden = !devices.length;
   parts.stranded.textContent = one.stranded ? `Stranded: ${one.stranded.text}` : '';
-  parts.stranded.hidden = !one.stranded;
   drawWho(parts.who, one, names);
   const more = Object.entries(largest ? largest.devices : {}).filter(d => d[1]).map(
     ([resource, n]) => `${n} ${plainName(resource)}`);
   parts.fits.textContent = largest ? 'Largest that fits: ' + [count(largest.cpus, 'CPU'),
     size(largest.memory.memory || 0), ...more].join(', ') : '';
 }
+function builtText(node) {
+  const one = map.built.get(node);
+  return one.text + (one.hugePages ? `, huge pages ${one.hugePages}` : '');
+}
 function memoryRow(one, node) {
-  const group = node.memoryGroup.length > 1 ? ` (group ${ranges(node.memoryGroup)})` : '';
+  const group = node.memoryGroup.length > 1 ? ` (with ${ranges(node.memoryGroup.filter(n => n !== node.id))})` : '';
   const bar = make('span', '', 'bar');
   bar.append(...segments(one, node));
   bar.dataset.type = one.type;
   const label = make('span', memoryName(one.type), 'label'), free = make('span', '', 'left');
-  free.append(make('b', size(one.freeBytes)), ` of ${size(one.totalBytes)} free${group}`);
-  if (group) free.title = `given together by ${nodesWord(node.memoryGroup)}`;
+  free.append(make('b', size(one.freeBytes)), ` free${group}`);
+  free.dataset.about = `${size(one.freeBytes)} of ${size(one.totalBytes)} free` +
+    (group ? `; given together by ${nodesWord(node.memoryGroup)}` : '');
+  if (!one.usedBytes && one.type !== 'memory') for (const part of [label, bar, free]) part.classList.add('spare');
   return [label, bar, free];
 }
 function segments(one, node) {
@@ -255,6 +123,7 @@ function deviceRows(devices) {
     name.title = resource;
     row.append(name);
     const boxes = make('span', '', 'boxes');
+    boxes.setAttribute('aria-hidden', 'true');
     for (const one of all) {
       const box = make('i', many ? '' : short(one.id, 14), 'device');
       if (!one.healthy) box.classList.add('sick');
