@@ -22,7 +22,7 @@ from numalign.apps.agent import notes
 from numalign.apps.agent.model import AgentSetup, AgentState
 from numalign.apps.past import chain
 from numalign.apps.past.gauges import MINUTE, row_of
-from numalign.core.errors import PeerError, WireError
+from numalign.core.errors import PeerError, WireError, unexpected
 from numalign.core.views.trace import as_data as trace_data
 from numalign.wire.moments import Change, Head, Moment, Row, Why, frame, unframed
 
@@ -101,7 +101,10 @@ class Recorder:
 
     async def run(self, state: Callable[[], AgentState], now: Callable[[], float]) -> None:
         """Takes up what was kept, then keeps what happens, for ever."""
-        await self._beside.run(self._take_up)
+        try:
+            await self._beside.run(self._take_up)
+        except Exception:
+            log.exception("history_not_read")
         self._waiting.appendleft(_Heard(now(), None, state()))
         self._work.set()
         while True:
@@ -164,13 +167,19 @@ class Recorder:
         try:
             self._write_now(batch)
         except (PeerError, WireError, OSError) as error:
-            # What comes next begins a segment of its own, with everything that is there.
-            self._written = None
-            if not self.problem:
-                log.warning("history_not_written", error=str(error))
-            self.problem = f"the last moments are not kept: {error}"
+            self._lost(str(error))
+        except Exception as error:  # nobody is to suffer from what only looks back
+            log.exception("history_failed")
+            self._lost(unexpected(error))
         else:
             self.problem = ""
+
+    def _lost(self, error: str) -> None:
+        """What comes next begins a segment of its own, with everything that is there."""
+        self._written = None
+        if not self.problem:
+            log.warning("history_not_written", error=error)
+        self.problem = f"the last moments are not kept: {error}"
 
     def _write_now(self, batch: Sequence[_Heard]) -> None:
         frames: list[bytes] = []
@@ -181,7 +190,8 @@ class Recorder:
             frames.append(frame(chain.head_of(self.setup, self._host)))
         before = None if begins else self._written
         missing = set[str]()
-        for number, one in enumerate(batch):
+        later = {one.note.pod.uid for one in batch if isinstance(one.note, notes.PodAdmitted)}
+        for one in batch:
             if isinstance(one.note, notes.RefusalExplained):
                 refused = self._refused.get(one.note.pod.uid)
                 if refused is not None:
@@ -189,7 +199,8 @@ class Recorder:
                     found.append(why)
                     frames.append(frame(why))
                 continue
-            later = _admitted(batch[number + 1 :])
+            if isinstance(one.note, notes.PodAdmitted):
+                later.discard(one.note.pod.uid)
             change = self._change(one, before, later, missing)
             if change is None:
                 continue
@@ -294,7 +305,3 @@ class Recorder:
                 if value.moment.id == kept.moment.id:
                     break
         return None if head is None else chain.replayed(head, changes, kept.moment.id)
-
-
-def _admitted(batch: Sequence[_Heard]) -> set[str]:
-    return {one.note.pod.uid for one in batch if isinstance(one.note, notes.PodAdmitted)}

@@ -47,7 +47,7 @@ class ShownOptions:
     shapes: ShapesOption = None
     listen: Annotated[
         str, typer.Option("--listen", help="Address of the page, on loopback; port 0: any free.")
-    ] = "127.0.0.1:8424"
+    ] = "127.0.0.1:8427"
 
 
 @app.command(
@@ -87,7 +87,7 @@ def view(
 
     where = address(shown.listen)
     if where is None:
-        raise ConfigError("--listen: found '', expected an address such as 127.0.0.1:8424")
+        raise ConfigError("--listen: found '', expected an address such as 127.0.0.1:8427")
     chosen = [
         *(["SRC"] if what is not None else []),
         *(["--cluster"] if shown.is_cluster else []),

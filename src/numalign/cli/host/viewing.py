@@ -35,8 +35,8 @@ from numalign.cli.host.source_options import tell
 from numalign.cli.options import ClusterOptions
 from numalign.core.cluster.scheduling.fleet import Fleet
 from numalign.core.fleet.measures import Mix
-from numalign.web.fleet.application import fleet_application
-from numalign.web.fleet.hub import FleetHub
+from numalign.web.fleet.beside import serve_fleet
+from numalign.web.fleet.hub import FleetHub, hub_of
 from numalign.web.host.looking import Looking
 from numalign.web.host.still import serve_page, still_application
 from numalign.wire.fleet.scenario.reading import read
@@ -135,7 +135,7 @@ def view_fleet(fleet: KnownFleet, mix: Mix, pool_label: str | None, where: Addre
     def pods_on(host: str) -> Iterable[ClusterPod]:
         return [pod for pod in known.pods if pod.host == host]
 
-    return _served(lambda: page_of(FleetHub(seen, pods_on, fleet.source, mix, pool_label), where))
+    return _served(lambda: _page_of(FleetHub(seen, pods_on, fleet.source, mix, pool_label), where))
 
 
 def view_cluster(options: ClusterOptions, mix: Mix, pool_label: str | None, where: Address) -> int:
@@ -149,32 +149,10 @@ def view_cluster(options: ClusterOptions, mix: Mix, pool_label: str | None, wher
             scheduler = Scheduler(api, State(numa, "", is_extender=True))
             hub = hub_of(scheduler, numa, mix, pool_label, kind="cluster")
             works = run.works(api, scheduler, None)
-            await all_until_stopped([*works, page_of(hub, where)])
+            await all_until_stopped([*works, _page_of(hub, where)])
 
     asyncio.run(served())
     return 0
-
-
-def hub_of(
-    scheduler: Scheduler, fleet: Fleet, mix: Mix, pool_label: str | None = None, *, kind: str
-) -> FleetHub:
-    """What a running scheduler knows, for the pages of its fleet."""
-    state = scheduler.state
-
-    def pods_on(host: str) -> Iterable[ClusterPod]:
-        return [
-            state.pods[uid]
-            for uid, placed in state.placed.items()
-            if placed == host and uid in state.pods
-        ]
-
-    return FleetHub(
-        lambda: look(state, fleet.frame_and_state, problems=scheduler.problems()),
-        pods_on,
-        FleetSource(kind, "Fleet", __version__, live=True),
-        mix,
-        pool_label,
-    )
 
 
 # Serving.
@@ -190,14 +168,8 @@ def _served(made: Callable[[], Work]) -> int:
     return 0
 
 
-def page_of(hub: FleetHub, where: Address) -> Work:
-    return serve_page(
-        lambda access: fleet_application(hub, access),
-        where,
-        hub.limits,
-        hub.closing,
-        on_started=_say,
-    )
+def _page_of(hub: FleetHub, where: Address) -> Work:
+    return serve_fleet(hub, where, on_started=_say)
 
 
 def _say(where: str) -> None:

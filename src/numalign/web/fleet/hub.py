@@ -14,12 +14,15 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from numalign import __version__
 from numalign.adapters.daemon.beside import Beside
 from numalign.apps.agent.views.answers import Source
-from numalign.apps.cluster_view.board import Board, Seen
+from numalign.apps.cluster_view.board import Board, Seen, look
 from numalign.apps.cluster_view.one_host import host_of_fleet
 from numalign.apps.cluster_view.tiles import FleetAnswer, FleetSource
+from numalign.apps.scheduler.driver import Scheduler
 from numalign.apps.still.still import StillHost
+from numalign.core.cluster.scheduling.fleet import Fleet
 from numalign.core.fleet.measures import Mix
 from numalign.core.kubelet.host import HostState
 from numalign.web.answers import ProblemError
@@ -164,3 +167,25 @@ class FleetHub:
         return Looking(
             still, self.limits, self.closing, source=source, mix=self.mix, asking=self._asking
         )
+
+
+def hub_of(
+    scheduler: Scheduler, fleet: Fleet, mix: Mix, pool_label: str | None = None, *, kind: str
+) -> FleetHub:
+    """What a running scheduler knows, for the pages of its fleet."""
+    state = scheduler.state
+
+    def pods_on(host: str) -> Iterable[ClusterPod]:
+        return [
+            state.pods[uid]
+            for uid, placed in state.placed.items()
+            if placed == host and uid in state.pods
+        ]
+
+    return FleetHub(
+        lambda: look(state, fleet.frame_and_state, problems=scheduler.problems()),
+        pods_on,
+        FleetSource(kind, "Fleet", __version__, live=True),
+        mix,
+        pool_label,
+    )
