@@ -13,7 +13,9 @@ def host():
     with World(machine="2s:1n:8c:2t", config=SMALL, devices=()) as found:
         for number, cpus in enumerate((2, 4, 40, 6)):
             found.apply(pod(f"p{number}", container(cpu=str(cpus), memory="1Gi")))
-        found.until(lambda: len(found.request("GET", "/history").json()["moments"]) >= 4, "the moments")
+        found.until(
+            lambda: len(found.request("GET", "/history").json()["moments"]) >= 4, "the moments"
+        )
         yield found
 
 
@@ -75,8 +77,15 @@ def test_what_happens_meanwhile_waits_until_one_is_back(page, host):
 
 
 def test_charts_say_what_they_show_and_mark_the_moment(page):
-    charts = page.evaluate("[...document.querySelectorAll('.chart svg')].map(e => e.getAttribute('aria-label'))")
-    assert [text.partition(":")[0] for text in charts] == ["CPUs given", "Memory given", "Pods refused", "Fragmentation"]
+    charts = page.evaluate(
+        "[...document.querySelectorAll('.chart svg')].map(e => e.getAttribute('aria-label'))"
+    )
+    assert [text.partition(":")[0] for text in charts] == [
+        "CPUs given",
+        "Memory given",
+        "Pods refused",
+        "Fragmentation",
+    ]
     assert "12 of 31" in charts[0] and charts[2].startswith("Pods refused: 1 in")
     assert not page.query_selector_all(".cursor")
     page.click("#earlier")
