@@ -10,9 +10,10 @@ import os
 import statistics
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import httpx
+from playwright.sync_api import BrowserContext
 from tests.page.world import World, container, pod, shared
 from tests.real.browser import browser
 
@@ -54,7 +55,7 @@ def main() -> None:
         asyncio.run(_idle(world))
 
 
-def _first_paint(world: World, running: Any) -> None:
+def _first_paint(world: World, running: BrowserContext) -> None:
     times, contents = [], []
     for _ in range(LOADS):
         page = running.new_page()
@@ -68,7 +69,7 @@ def _first_paint(world: World, running: Any) -> None:
     )
 
 
-def _update(world: World, running: Any) -> None:
+def _update(world: World, running: BrowserContext) -> None:
     number = PODS - len(world.pod_list()) - 1
     with httpx.Client(transport=httpx.HTTPTransport(uds=str(world.state / "agent.sock"))) as client:
         for n in range(number):

@@ -2,8 +2,9 @@
 
 import pytest
 from tests.page.conftest import opened
-from tests.page.test_live import SMALL, own, until_own
-from tests.page.world import World, container, pod
+from tests.page.reading import each
+from tests.page.test_live import own, until_own
+from tests.page.world import SMALL, World, container, pod
 
 pytestmark = pytest.mark.e2e
 
@@ -77,9 +78,7 @@ def test_what_happens_meanwhile_waits_until_one_is_back(page, host):
 
 
 def test_charts_say_what_they_show_and_mark_the_moment(page):
-    charts = page.evaluate(
-        "[...document.querySelectorAll('.chart svg')].map(e => e.getAttribute('aria-label'))"
-    )
+    charts = each(page, ".chart svg", "e.getAttribute('aria-label')")
     assert [text.partition(":")[0] for text in charts] == [
         "CPUs given",
         "Memory given",
