@@ -86,11 +86,33 @@ def test_the_form_becomes_a_manifest(page):
     assert page.evaluate("document.activeElement.id") == "manifest"
 
 
+def test_requests_only_are_asked_about_as_such(page):
+    page.fill("[name=cpu]", "40")
+    page.select_option("[name='=class']", "burstable")
+    page.click("#by-form >> text=Ask")
+    assert "admitted here, the shared pool" in answer(page)
+    assert ghosts(page) == []
+
+
 def test_an_empty_question_is_not_sent(page):
     page.fill("[name=cpu]", "")
     page.fill("[name=memory]", "")
     page.click("#by-form >> text=Ask")
     assert answer(page) == "Fill in at least one amount."
+
+
+def test_it_says_what_the_policies_make_of_the_amounts(page):
+    page.fill("[name=cpu]", "4")
+    assert page.inner_text("#policy-hint") == (
+        "4 CPUs of its own; what is its own comes from one NUMA node, or it is refused "
+        "(single-numa-node per container)."
+    )
+    page.fill("[name=cpu]", "3.5")
+    hint = page.inner_text("#policy-hint")
+    assert hint.startswith("In the shared pool of CPUs, since only whole CPUs are given;")
+    page.fill("[name=cpu]", "4")
+    page.select_option("[name='=class']", "burstable")
+    assert "a Burstable pod has none of its own" in page.inner_text("#policy-hint")
 
 
 def test_too_many_questions_are_told_in_words(page):

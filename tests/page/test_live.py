@@ -45,6 +45,16 @@ def test_a_pod_that_comes_or_goes_is_drawn_at_once_and_nothing_else_is_touched(p
     page.wait_for_selector(".row:has-text('second')", state="detached")
 
 
+def test_a_storm_of_events_does_not_put_off_the_next_look(page):
+    asked = []
+    page.on("request", lambda one: asked.append(one.url) if one.url.endswith("/node") else None)
+    page.evaluate("""() => new Promise(done => { let n = 0; const again = () => {
+      stream.dispatchEvent(new MessageEvent('pod_admitted', {data: '{}'}));
+      if (++n < 40) setTimeout(again, 50); else done();
+    }; again(); })""")
+    assert 4 <= len(asked) <= 14  # in two seconds
+
+
 def test_what_somebody_reads_or_types_stays_while_pods_come(page, host):
     page.fill("#filter", "first")
     page.click(".row:has-text('first')")

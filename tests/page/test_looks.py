@@ -47,6 +47,22 @@ def test_axe_finds_nothing_whatever_is_open(browser, world, scheme):
         assert violations(page) == []
 
 
+def test_axe_finds_nothing_in_the_past_or_without_the_agent(browser):
+    with World(machine="2s:1n:8c:2t", config=SMALL, devices=()) as world:
+        world.fill([pod("first"), pod("refused", container(cpu="40"))])
+        for page in opened(browser, world.url):
+            page.wait_for_selector("#time:not([hidden])")
+            page.click("#earlier")
+            page.wait_for_selector("#past:not([hidden])")
+            page.wait_for_timeout(300)
+            assert violations(page) == []
+            page.click("#to-now")
+            world.stop()
+            page.wait_for_selector("#lost:not([hidden])")
+            assert violations(page) == []
+            page.noise.clear()  # of connections that were refused
+
+
 def test_dark_is_dark_and_light_is_light(browser, world):
     def brightness(scheme):
         for page in opened(browser, world.url, color_scheme=scheme):

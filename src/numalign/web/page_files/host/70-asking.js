@@ -6,7 +6,7 @@ let formKey = '';
 function drawForm(node) {
   const pages = [...new Set(node.nodes.flatMap(n => n.memory.filter(m => m.type !== 'memory' && m.totalBytes).map(m => m.type)))];
   const resources = [...new Set(node.devices.map(d => d.resource))].sort();
-  const key = JSON.stringify([pages, resources]);
+  const key = JSON.stringify([pages, resources, node.settings]);
   if (key === formKey) return;
   formKey = key;
   const before = new Map([...byId('by-form').querySelectorAll('[name]')].map(one => [one.name, one.value]));
@@ -33,6 +33,20 @@ function drawForm(node) {
   }));
   fill('by-form', ...parts, act);
   for (const one of byId('by-form').querySelectorAll('[name]')) if (before.has(one.name)) one.value = before.get(one.name);
+  drawPolicyHint(node);
+}
+function drawPolicyHint(node) {
+  // What the policies in force make of the amounts that are asked for.
+  const {amounts: found, kind} = formValues(), set = node.settings, cpus = Number(found.cpu || 0);
+  const isOwn = set.cpuManagerPolicy === 'static' && !kind && Number.isInteger(cpus) && cpus > 0;
+  const first = !found.cpu ? 'No CPUs asked for: it runs in the shared pool'
+    : isOwn ? `${count(cpus, 'CPU')} of its own`
+      : `In the shared pool of CPUs, since ${set.cpuManagerPolicy !== 'static' ? `the CPU manager is ${set.cpuManagerPolicy}`
+        : kind ? 'a Burstable pod has none of its own' : 'only whole CPUs are given'}`;
+  const where = {'single-numa-node': 'from one NUMA node, or it is refused', restricted: 'from the fewest NUMA nodes that could hold it, or it is refused',
+    'best-effort': 'from the fewest NUMA nodes if that can be', none: 'from any NUMA nodes'}[set.topologyManagerPolicy];
+  byId('policy-hint').textContent = `${first}; what is its own comes ${where || 'as the policy has it'}` +
+    `${set.topologyManagerPolicy === 'none' ? '' : ` (${set.topologyManagerPolicy} per ${set.topologyManagerScope})`}.`;
 }
 function field(text, name, values) {
   const found = make('label'), input = make('input');
@@ -117,6 +131,7 @@ async function lookAtShapes() {
   try { drawShapes(await ask('capacity')); } catch (error) { fill('shapes'); }
 }
 function drawShapes(found) {
+  const unused = found.stranded.filter(one => one.unusedByShapes).map(one => `Node ${one.node}: ${one.text}`);
   if (!found.shapes.length) { fill('shapes'); return; }
   const rows = found.shapes.map(one => {
     const fits = make('b', one.fits, one.fits ? 'good' : 'bad');
@@ -126,5 +141,5 @@ function drawShapes(found) {
   });
   const box = make('div', '', 'wide stacks');
   box.append(table(['reference shape', 'asks for', 'how many more', 'then lacking', 'in the map'], rows, ['', '', 'num', '', '']));
-  fill('shapes', box);
+  fill('shapes', box, unused.length ? lines(unused, 'facts-list warn') : null);
 }

@@ -1,6 +1,7 @@
 // Asking and following. Every event makes the page look again, a moment later and for all events of
 // that moment together; while nothing happens only the stream says that the agent is there.
 const SOON_MS = 200, ANYWAY_MS = 15000, TICK_MS = 1000, STILL_MS = 40000, DECISIONS_ASKED = 100;
+const ANSWER_MS = 20000;
 const RETRY_MS = [1000, 2000, 4000, 8000, 15000];
 const EVENTS = ['pod_admitted', 'pod_rejected', 'pod_deferred', 'pod_finished', 'pod_deleted', 'refusal_explained',
   'container_started', 'container_exited', 'container_postponed', 'container_unhealthy', 'container_ready',
@@ -9,10 +10,10 @@ const EVENTS = ['pod_admitted', 'pod_rejected', 'pod_deferred', 'pod_finished', 
   'host_changed'];  // the last: of a host in a fleet
 const texts = {}, values = {};  // what was answered last, by path
 let view = null, decisions = [], revision = 0, stream = null;
-const link = {good: 0, wrong: '', tries: 0, again: 0, timer: null, retry: null, problems: 0, isLooking: false, isWanted: false};
+const link = {good: 0, shown: Date.now(), soon: false, wrong: '', tries: 0, again: 0, timer: null, problems: 0, isLooking: false, isWanted: false};
 
 async function ask(path, options) {
-  const answer = await fetch(path, {cache: 'no-store', ...options});
+  const answer = await fetch(path, {cache: 'no-store', signal: AbortSignal.timeout(ANSWER_MS), ...options});
   const text = await answer.text();
   if (!answer.ok) {
     let told = '';
@@ -24,7 +25,8 @@ async function ask(path, options) {
 }
 async function load(path, isOptional) {
   // Whether it has changed.
-  const answer = await fetch(path, {cache: 'no-store'}), text = await answer.text();
+  const answer = await fetch(path, {cache: 'no-store', signal: AbortSignal.timeout(ANSWER_MS)});
+  const text = await answer.text();
   if (!answer.ok && path !== 'readyz') {
     if (isOptional) return false;
     throw new Error(`${path}: ${answer.status}`);
@@ -40,8 +42,7 @@ const has = name => (source().has || []).includes(name);
 async function look() {
   if (link.isLooking) { link.isWanted = true; return; }
   link.isLooking = true;
-  clearTimeout(link.timer);
-  link.timer = null;
+  rest();
   try {
     const changed = await Promise.all([load('node'), load('pods'), load('readyz')]);
     const isNew = changed[0] || changed[1];
@@ -75,8 +76,16 @@ function lookAgain() {
   link.timer = setTimeout(() => { if (!isFollowing()) follow(); look(); }, wait);
 }
 function lookSoon() {
-  clearTimeout(link.timer);
+  // Not put off by the next event: there may always be one.
+  if (link.soon) return;
+  rest();
+  link.soon = true;
   link.timer = setTimeout(look, SOON_MS);
+}
+function rest() {
+  clearTimeout(link.timer);
+  link.timer = null;
+  link.soon = false;
 }
 const isFollowing = () => Boolean(stream) && stream.readyState === EventSource.OPEN;
 function follow() {
@@ -86,7 +95,7 @@ function follow() {
   stream.onopen = () => { heard(); look(); };
   stream.onerror = () => {
     // The browser tries again by itself after a broken connection, not after an answer such as 503.
-    if (!link.timer) lookSoon();
+    if (!link.wrong) lookSoon();
     drawLink();
   };
   EVENTS.forEach(name => stream.addEventListener(name, () => { heard(); lookSoon(); }));
@@ -103,19 +112,22 @@ function heard() { if (!link.wrong) link.good = Date.now(); }
 
 function drawLink() {
   const about = source(), old = (Date.now() - link.good) / 1000;
-  const isStale = isFollowing() && about.live !== false && Date.now() - link.good > STILL_MS && link.good;
+  const isStale = about.live !== false && Date.now() - Math.max(link.good, link.shown) > STILL_MS;
   const isLost = Boolean(link.wrong) || isStale;
   byId('lamp').className = `lamp ${isLost ? 'off' : link.good ? 'on' : ''}`;
-  byId('live').textContent = isLost ? 'not connected' : !link.good ? 'connecting'
+  const live = isLost ? 'not connected' : !link.good ? 'connecting'
     : about.live === false ? about.at ? `not live: as of ${new Date(about.at * 1000).toLocaleString()}` : 'not live' : isFollowing() ? `live, as of ${clock(link.good / 1000)}`
       : `as of ${clock(link.good / 1000)}, asked every ${ANYWAY_MS / 1000} s`;
+  if (byId('live').textContent !== live) byId('live').textContent = live;
   byId('lost').hidden = !isLost;
   document.body.classList.toggle('is-lost', isLost);
   document.title = (isLost ? '⚠ ' : '') + (values.node ? `${values.node.machine.name || 'host'} – numalign` : 'numalign');
   if (!isLost) { byId('lost').replaceChildren(); return; }
   const lost = byId('lost');
-  if (!lost.children.length)
-    fill(lost, make('b', ''), make('span', ''), make('span', '', 'age'), button('Try now', 'plain', () => { follow(); look(); }));
+  if (!lost.children.length) {
+    fill(lost, make('b'), make('span'), make('span', '', 'age'), button('Try now', 'plain', () => { follow(); look(); }));
+    lost.firstChild.setAttribute('role', 'alert');  // not the age, which changes every second
+  }
   const [title, why, next] = lost.children;
   const text = link.good ? 'No connection to the agent' : 'The agent does not answer';
   if (title.textContent !== text) title.textContent = text;
@@ -127,5 +139,5 @@ function tick() {
   // Ages go on; so does the wait for the next try.
   if (document.hidden) return;
   drawLink();
-  if (isFollowing() && Date.now() - link.good > STILL_MS && !link.isLooking && source().live !== false) look();
+  if (isFollowing() && Date.now() - link.good > STILL_MS && source().live !== false) look();
 }

@@ -188,6 +188,7 @@ toggles('show-distances', 'distances', () => drawDistances(view.node.layout));
 toggles('show-legend', 'legend', drawLegend);
 for (const id of ['filter', 'by-namespace', 'by-state', 'by-node'])
   byId(id).addEventListener('input', () => { allRows = false; if (view) drawPods(view); });
+byId('by-form').addEventListener('input', () => drawPolicyHint(view.node));
 byId('by-form').addEventListener('submit', event => {
   event.preventDefault();
   const {amounts: found, count: number, kind} = formValues();
@@ -212,10 +213,13 @@ new ResizeObserver(arrange).observe(byId('map'));
 document.addEventListener('visibilitychange', () => {
   // A hidden page holds no stream and asks nothing.
   if (document.hidden) {
-    clearTimeout(link.timer);
-    link.timer = null;
+    rest();
     if (stream) stream.close();
-  } else { follow(); look(); }
+  } else {
+    link.shown = Date.now();
+    follow();
+    look();
+  }
 });
 setInterval(tick, TICK_MS);
 look();

@@ -13,7 +13,8 @@ function buildMap(layout) {
   const loose = layout.memoryNodes.length ? memoryOnly(layout.memoryNodes) : null;
   const nowhere = layout.pci.filter(one => one.node === null);
   const pci = nowhere.length ? make('p', `At no NUMA node: ${pciText(nowhere)}`, 'pci soft') : null;
-  fill('map', sockets, loose, pci);
+  map.nowhere = make('div', '', 'nowhere');
+  fill('map', sockets, loose, map.nowhere, pci);
   byId('shape').textContent = layout.shape;
   arrange();
 }

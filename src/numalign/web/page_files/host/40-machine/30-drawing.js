@@ -24,6 +24,9 @@ function drawMap(view) {
     parts.key = key;
     if (parts.chip) drawChip(parts, one); else drawNode(parts, one, own, largest.get(one.id), names);
   }
+  const loose = devices.get(null) || [], key = JSON.stringify(loose);
+  if (map.nowhere.key !== key) fill(map.nowhere, loose.length ? make('h4', 'Devices at no NUMA node') : null, ...deviceRows(loose));
+  map.nowhere.key = key;
   for (const fold of map.folds) fold.update(byNode);
 }
 function drawCells(one, owners, names) {
@@ -49,7 +52,7 @@ function drawCells(one, owners, names) {
 function devicesByNode(devices) {
   const found = new Map();
   for (const one of devices)
-    for (const node of one.nodes) found.set(node, [...found.get(node) || [], one]);
+    for (const node of one.nodes.length ? one.nodes : [null]) found.set(node, [...found.get(node) || [], one]);
   return found;
 }
 function drawChip(parts, one) {
