@@ -28,7 +28,13 @@ def opened(browser, url, **media):
     found = browser.new_page()
     noise, elsewhere = [], []
     found.on("pageerror", lambda error: noise.append(str(error)))
-    found.on("console", lambda one: noise.append(one.text) if one.type == "error" else None)
+
+    def heard(message):
+        # A busy agent tells its problems, and browsers write every 503 on the console.
+        if message.type == "error" and not message.location["url"].endswith("/readyz"):
+            noise.append(message.text)
+
+    found.on("console", heard)
     found.on(
         "request",
         lambda one: elsewhere.append(one.url) if not one.url.startswith((url, "data:")) else None,

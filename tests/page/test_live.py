@@ -1,7 +1,5 @@
 """A page that stays open: what changes in it, and an agent that goes and comes back."""
 
-import time
-
 import pytest
 from tests.page.conftest import opened
 from tests.page.reading import each
@@ -135,7 +133,5 @@ def test_200_pods_are_shown_a_part_at_a_time(browser, host):
         assert len(page.query_selector_all("#pods .row")) == 60
         page.click("text=Show 41 more")
         assert len(page.query_selector_all("#pods .row")) == 101
-        before = time.monotonic()
         host.apply(pod("late", container(cpu="2")))
         until_own(page, 6)
-        assert time.monotonic() - before < 10

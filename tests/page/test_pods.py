@@ -55,6 +55,8 @@ def test_a_click_on_a_pod_shows_placement_alignment_distance_and_decision(page, 
     placed = world.pod_list()["batch"]["numalign"]["containers"]["solve"]
     [told] = cells(page, "#dock tbody tr")
     assert told[:6] == ["solve", f"30 {placed['cpus']}", "7", "100 GiB on node 7", "yes", "10"]
+    page.wait_for_selector("#dock th:has-text('cost')")
+    assert cells(page, "#dock tbody tr")[0][6].startswith("all local")
     assert "Admitted at" in page.inner_text("#dock")
     page.click("#dock >> text=Show how it was decided")
     page.wait_for_selector("#dock .trace")

@@ -83,7 +83,7 @@ def test_charts_say_what_they_show_and_mark_the_moment(page):
         "CPUs given",
         "Memory given",
         "Pods refused",
-        "Fragmentation",
+        "Fragmented CPUs",
     ]
     assert "12 of 31" in charts[0] and charts[2].startswith("Pods refused: 1 in")
     assert not page.query_selector_all(".cursor")
@@ -100,5 +100,5 @@ def test_the_past_outlives_the_agent(page, host):
     page.wait_for_selector("#lost", state="hidden")
     back_to(page, "shop/p2 refused")
     assert own(page) == 6
-    assert "moments remembered" in before
+    assert "remembered" in before
     page.noise.clear()  # of connections that were refused

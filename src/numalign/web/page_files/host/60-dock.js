@@ -129,8 +129,13 @@ function remedies(one) {
   return found;
 }
 function placedBlock(pod) {
-  return block('Where it sits', placements(Object.entries(pod.source.numalign.containers).map(
-    ([name, one]) => ({name, ...one})), pod.source.numalign.costs));
+  const containers = Object.entries(pod.source.numalign.containers).map(([name, one]) => ({name, ...one}));
+  const found = block('Where it sits', placements(containers));
+  const isOwn = pod.cpus.length || pod.blocks.length || pod.devices.length;
+  if (isOwn && !isPast()) explanationOf(pod.uid).then(one => {
+    if (one && one.costs && found.isConnected) found.lastChild.replaceWith(placements(containers, one.costs));
+  });
+  return found;
 }
 function placements(containers, costs) {
   const byName = new Map((costs || []).map(one => [one.container, one]));

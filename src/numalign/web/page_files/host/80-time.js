@@ -2,11 +2,13 @@
 const MOMENTS_ASKED = 300, CHART_W = 260, CHART_H = 44, AGAIN_MS = 2000;
 const WORDS = {pod_admitted: 'admitted', pod_rejected: 'refused', pod_finished: 'finished', pod_deleted: 'deleted',
   devices_reported: 'devices reported', devices_gone: 'devices gone', started: 'the agent started'};
-const past = {moments: [], series: null, at: null, timer: null, asked: 0};
+const past = {moments: [], series: null, at: null, timer: null};
 const isPast = () => past.at !== null;
 
 function lookAtHistorySoon() {
-  if (!past.timer) past.timer = setTimeout(async () => { past.timer = null; await lookAtHistory(); }, past.moments.length ? AGAIN_MS : 0);
+  // What just happened is written a moment later.
+  if (!past.series) lookAtHistory();
+  if (!past.timer) past.timer = setTimeout(() => { past.timer = null; lookAtHistory(); }, AGAIN_MS);
 }
 async function lookAtHistory() {
   if (!has('history')) { byId('time').hidden = true; return; }
@@ -25,7 +27,7 @@ async function lookAtHistory() {
 const momentText = m => `${[m.namespace && `${m.namespace}/${m.pod}`, WORDS[m.what] || m.what.replaceAll('_', ' ')].filter(Boolean).join(' ')}`;
 function drawMoment() {
   const m = past.moments.find(one => one.id === past.at), slider = byId('slider');
-  const text = m ? `${clock(m.time)}, ${span(Date.now() / 1000 - m.time)} ago: ${momentText(m)}` : `now; ${count(past.moments.length, 'moment')} remembered`;
+  const text = m ? `${clock(m.time)}, ${span(Date.now() / 1000 - m.time)} ago: ${momentText(m)}` : `now; ${past.moments.length} remembered`;
   byId('moment').textContent = text;
   slider.setAttribute('aria-valuetext', text);
   byId('later').disabled = byId('to-now').disabled = !m;
@@ -77,9 +79,9 @@ function drawCharts() {
   const sum = list => list.reduce((a, b) => a + b, 0), end = list => list[list.length - 1];
   const charts = [
     chart('CPUs given', percent(s.cpusGiven, s.cpus), `${end(s.cpusGiven)} of ${s.cpus}`, now),
-    chart('Memory given', percent(s.memoryGiven, s.memory), `${size(end(s.memoryGiven))} of ${size(s.memory)}`, now),
+    chart('Memory given', percent(s.memoryGiven, s.memory), share(end(s.memoryGiven), s.memory).join(' '), now),
     chart('Pods refused', scaled(s.refused), `${sum(s.refused)} in ${shortSpan(now - s.times[0])}`, now, true),
-    chart('Fragmentation', s.fragments.map(v => v === null ? 0 : v), end(s.fragments) === null ? 'none' : `${Math.round(end(s.fragments) * 100)} % of free CPUs`, now),
+    chart('Fragmented CPUs', s.fragments.map(v => v === null ? 0 : v), end(s.fragments) === null ? 'none' : `${Math.round(end(s.fragments) * 100)} %`, now),
   ];
   if (s.devices) charts.splice(2, 0, chart('Devices given', percent(s.devicesGiven, s.devices), `${end(s.devicesGiven)} of ${s.devices}`, now));
   fill('charts', ...charts);
