@@ -29,7 +29,10 @@ def opened(browser, url, **media):
     noise, elsewhere = [], []
     found.on("pageerror", lambda error: noise.append(str(error)))
     found.on("console", lambda one: noise.append(one.text) if one.type == "error" else None)
-    found.on("request", lambda one: elsewhere.append(one.url) if not one.url.startswith((url, "data:")) else None)
+    found.on(
+        "request",
+        lambda one: elsewhere.append(one.url) if not one.url.startswith((url, "data:")) else None,
+    )
     found.set_default_timeout(15_000)
     if media:
         found.emulate_media(**media)

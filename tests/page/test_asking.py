@@ -102,9 +102,13 @@ def test_too_many_questions_are_told_in_words(page):
 
 def test_reference_shapes_say_how_many_more_and_what_then_lacks(page, world):
     page.wait_for_selector("#shapes tbody tr")
-    told = page.evaluate("[...document.querySelectorAll('#shapes tbody tr')].map(r => [...r.children].map(c => c.textContent))")
+    told = page.evaluate(
+        "[...document.querySelectorAll('#shapes tbody tr')].map(r => [...r.children].map(c => c.textContent))"
+    )
     capacity = world.request("GET", "/capacity").json()["shapes"]
-    assert [(row[0], row[2], row[3]) for row in told] == [(one["name"], str(one["fits"]), one["binding"]) for one in capacity]
+    assert [(row[0], row[2], row[3]) for row in told] == [
+        (one["name"], str(one["fits"]), one["binding"]) for one in capacity
+    ]
     page.click("#shapes tr:has-text('web') >> text=Show")
     fits = next(one["fits"] for one in capacity if one["name"] == "web")
     assert answer(page).startswith(f"{fits} of {fits} are admitted.")

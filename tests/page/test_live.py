@@ -34,12 +34,16 @@ def own(page):
 
 
 def until_own(page, number):
-    page.wait_for_function("n => document.querySelectorAll('.cpu.own[data-cpu]').length === n", arg=number)
+    page.wait_for_function(
+        "n => document.querySelectorAll('.cpu.own[data-cpu]').length === n", arg=number
+    )
 
 
 def test_a_pod_that_comes_or_goes_is_drawn_at_once_and_nothing_else_is_touched(page, host):
     assert own(page) == 4
-    page.evaluate("document.querySelector('#map .node').mark = document.querySelector('.cpu.own').mark = 'same'")
+    page.evaluate(
+        "document.querySelector('#map .node').mark = document.querySelector('.cpu.own').mark = 'same'"
+    )
     host.apply(pod("second", container(cpu="6", memory="1Gi")))
     until_own(page, 10)
     assert page.inner_text(".row:has-text('second') .right").startswith("6 CPUs")
@@ -58,7 +62,10 @@ def test_what_somebody_reads_or_types_stays_while_pods_come(page, host):
     page.focus("#manifest")
     host.apply(pod("second", container(cpu="2")))
     until_own(page, 6)
-    assert page.input_value("#filter") == "first" and page.input_value("#manifest") == "half a manifest"
+    assert (
+        page.input_value("#filter") == "first"
+        and page.input_value("#manifest") == "half a manifest"
+    )
     assert page.evaluate("document.activeElement.id") == "manifest"
     assert page.inner_text("#dock h2") == "shop/first"
     assert page.inner_text("#pods-count") == "1 of 2"
@@ -73,7 +80,10 @@ def test_an_agent_that_is_gone_is_unmistakable_and_comes_back_by_itself(page, ho
     lost = page.inner_text("#lost")
     assert "No connection to the agent" in lost and "What you see is" in lost
     assert int(lost.partition("What you see is ")[2].split()[0]) >= 2
-    assert page.evaluate("parseFloat(getComputedStyle(document.querySelector('#lost b')).fontSize)") > 18
+    assert (
+        page.evaluate("parseFloat(getComputedStyle(document.querySelector('#lost b')).fontSize)")
+        > 18
+    )
     assert page.inner_text("#live") == "not connected"
     assert page.title().startswith("⚠")
     assert "grayscale" in page.evaluate("getComputedStyle(document.querySelector('.page')).filter")
@@ -109,7 +119,9 @@ def _without_stream(browser, host):
 def test_problems_stand_on_top(browser, host):
     (host.pods / "bad.yaml").write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: [")
     for page in opened(browser, host.url):
-        page.wait_for_selector("#manifests:not([hidden])", timeout=25_000)  # told with the next sign of life
+        page.wait_for_selector(
+            "#manifests:not([hidden])", timeout=25_000
+        )  # told with the next sign of life
         assert "bad.yaml" in page.inner_text("#manifests")
         assert "bad.yaml" in page.inner_text("#problems")
         page.noise.clear()  # /readyz answers 503 with the problems

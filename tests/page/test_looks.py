@@ -22,7 +22,11 @@ def violations(page):
     # The policy of the page lets no other script in, so that axe comes in from outside.
     page.evaluate(axe())
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    return [(v["id"], n["html"][:200], n.get("failureSummary", "")[:300]) for v in found["violations"] for n in v["nodes"]]
+    return [
+        (v["id"], n["html"][:200], n.get("failureSummary", "")[:300])
+        for v in found["violations"]
+        for n in v["nodes"]
+    ]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -46,7 +50,9 @@ def test_axe_finds_nothing_whatever_is_open(browser, world, scheme):
 def test_dark_is_dark_and_light_is_light(browser, world):
     def brightness(scheme):
         for page in opened(browser, world.url, color_scheme=scheme):
-            found = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/[0-9]+/g).map(Number)")
+            found = page.evaluate(
+                "getComputedStyle(document.body).backgroundColor.match(/[0-9]+/g).map(Number)"
+            )
         return sum(found)
 
     assert brightness("dark") < 100 < 600 < brightness("light")
@@ -73,7 +79,10 @@ def test_it_is_small_and_its_policy_lets_nothing_else_run(page):
     page.evaluate("""() => { const one = document.createElement('script');
         one.textContent = "document.title = 'pwned'"; document.body.append(one); }""")
     assert page.title() != "pwned"
-    assert any("Content Security Policy" in text or "Content-Security-Policy" in text for text in page.noise)
+    assert any(
+        "Content Security Policy" in text or "Content-Security-Policy" in text
+        for text in page.noise
+    )
     page.noise.clear()
 
 
@@ -91,8 +100,21 @@ def test_hostile_names_stay_text(browser):
                 [item] = body["items"]
                 copies = []
                 for number, text in enumerate(HOSTILE):
-                    one = {**item, "metadata": {**item["metadata"], "name": text, "namespace": text, "uid": f"{number}{text}"}}
-                    one["status"] = {**item["status"], "reason": text, "message": text, "phase": "Failed"}
+                    one = {
+                        **item,
+                        "metadata": {
+                            **item["metadata"],
+                            "name": text,
+                            "namespace": text,
+                            "uid": f"{number}{text}",
+                        },
+                    }
+                    one["status"] = {
+                        **item["status"],
+                        "reason": text,
+                        "message": text,
+                        "phase": "Failed",
+                    }
                     one["numalign"] = {**item["numalign"], "why": text, "containers": {}}
                     copies.append(one)
                 body["items"] = [item, *copies]
@@ -101,7 +123,9 @@ def test_hostile_names_stay_text(browser):
             page.route("**/pods", tampered)
             page.reload()
             page.wait_for_selector("#map .node")
-            assert len(page.query_selector_all("#pods .row.member, #pods .row[data-uid]")) >= len(HOSTILE)
+            assert len(page.query_selector_all("#pods .row.member, #pods .row[data-uid]")) >= len(
+                HOSTILE
+            )
             for row in page.query_selector_all("#pods .row[data-uid]"):
                 row.click()
                 page.wait_for_timeout(50)

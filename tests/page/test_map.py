@@ -10,7 +10,9 @@ pytestmark = pytest.mark.e2e
 def placed(world, name):
     """The CPUs of its own of each container of a pod, as the agent says."""
     containers = world.pod_list()[name]["numalign"]["containers"]
-    return {c: sorted(CpuSet.parse(one["cpus"])) for c, one in containers.items() if one["exclusive"]}
+    return {
+        c: sorted(CpuSet.parse(one["cpus"])) for c, one in containers.items() if one["exclusive"]
+    }
 
 
 def lit(page):
@@ -33,7 +35,9 @@ def columns(page, selector):
 
 
 def test_every_cpu_is_there_once_and_equal_things_align(page):
-    cpus = page.evaluate("[...document.querySelectorAll('.cpu[data-cpu]')].map(e => Number(e.dataset.cpu))")
+    cpus = page.evaluate(
+        "[...document.querySelectorAll('.cpu[data-cpu]')].map(e => Number(e.dataset.cpu))"
+    )
     assert sorted(cpus) == list(range(256))
     rows = columns(page, ".node")
     assert [len(row) for row in rows] == [4, 4]  # by socket
@@ -66,7 +70,8 @@ def test_containers_of_a_pod_are_shades_of_its_colour(page, world):
     own = placed(world, "db-0")
     colours = [
         page.evaluate(
-            "cpu => getComputedStyle(document.querySelector(`[data-cpu='${cpu}']`)).backgroundColor", cpus[0]
+            "cpu => getComputedStyle(document.querySelector(`[data-cpu='${cpu}']`)).backgroundColor",
+            cpus[0],
         )
         for cpus in own.values()
     ]
@@ -78,7 +83,9 @@ def test_pointing_at_a_cpu_lights_all_of_its_pod_and_says_whose_it_is(page, worl
     page.hover(f"[data-cpu='{own['postgres'][0]}']")
     assert lit(page) == sorted(cpu for cpus in own.values() for cpu in cpus)
     assert page.inner_text("#tip") == f"CPU {own['postgres'][0]}: data/db-1, container postgres"
-    labels = page.evaluate("getComputedStyle(document.querySelector('.cpu.lit'), '::after').content")
+    labels = page.evaluate(
+        "getComputedStyle(document.querySelector('.cpu.lit'), '::after').content"
+    )
     assert labels == '"' + page.get_attribute(".cpu.lit", "data-code") + '"'
     page.hover("#map-title")
     assert lit(page) == []
@@ -102,10 +109,14 @@ def test_memory_is_split_by_pod_and_devices_stand_at_their_node(page, world):
         "[...document.querySelectorAll(\"[data-node='7'] .bar[data-type=memory] i\")].map(e => e.dataset.about)"
     )
     assert parts == ["100 GiB memory"]
-    found = page.evaluate("[...document.querySelectorAll(\"[data-node='2'] .device\")].map(e => [e.dataset.id, e.className])")
+    found = page.evaluate(
+        "[...document.querySelectorAll(\"[data-node='2'] .device\")].map(e => [e.dataset.id, e.className])"
+    )
     assert [name for name, _ in found] == ["vf-0", "vf-1", "vf-2", "vf-3"]
     assert [name for name, classes in found if "sick" in classes] == ["vf-3"]
-    held = page.evaluate("[...document.querySelectorAll(\"[data-node='6'] .device\")].map(e => Boolean(e.dataset.uid))")
+    held = page.evaluate(
+        "[...document.querySelectorAll(\"[data-node='6'] .device\")].map(e => Boolean(e.dataset.uid))"
+    )
     assert held == [True] * 4
 
 
@@ -120,7 +131,9 @@ def test_stranded_resources_are_told_in_words_at_their_node(page, world):
 def test_distances_are_a_heat_map_on_demand(page):
     assert not page.is_visible("#distances")
     page.click("#show-distances")
-    rows = page.evaluate("[...document.querySelectorAll('#distances tbody tr')].map(r => [...r.querySelectorAll('td')].map(c => c.textContent))")
+    rows = page.evaluate(
+        "[...document.querySelectorAll('#distances tbody tr')].map(r => [...r.querySelectorAll('td')].map(c => c.textContent))"
+    )
     assert rows[0] == ["10", "12", "12", "12", "32", "32", "32", "32"] and len(rows) == 8
     page.click("button.node-name[data-node='0']")
     assert page.inner_text(".node[data-node='5'] .far") == "distance 32"

@@ -12,7 +12,9 @@ def rows(page):
 
 
 def chosen(page):
-    return page.evaluate("[...document.querySelectorAll('#pods [aria-current]')].map(e => e.querySelector('.name').textContent)")
+    return page.evaluate(
+        "[...document.querySelectorAll('#pods [aria-current]')].map(e => e.querySelector('.name').textContent)"
+    )
 
 
 def uid_of(world, name):
@@ -37,7 +39,9 @@ def test_a_click_on_a_refused_pod_tells_why_and_what_would_help_as_the_terminal_
     assert found["sentence"] in page.inner_text("#dock")
     for fact in found["facts"]:
         assert fact in page.inner_text("#dock")
-    changes = page.evaluate("[...document.querySelectorAll('#dock .changes li')].map(e => e.textContent)")
+    changes = page.evaluate(
+        "[...document.querySelectorAll('#dock .changes li')].map(e => e.textContent)"
+    )
     assert changes == [change["text"] for change in found["changes"]]
     words = world.pod_list()["llm-big"]["status"]["message"]
     assert found["message"] in words
@@ -54,7 +58,9 @@ def test_the_best_change_stands_in_the_list_before_anybody_asks(page, world):
 def test_a_click_on_a_pod_shows_placement_alignment_distance_and_decision(page, world):
     page.click(".row:has-text('data/batch')")
     placed = world.pod_list()["batch"]["numalign"]["containers"]["solve"]
-    cells = page.evaluate("[...document.querySelectorAll('#dock tbody tr:first-child td')].map(e => e.textContent)")
+    cells = page.evaluate(
+        "[...document.querySelectorAll('#dock tbody tr:first-child td')].map(e => e.textContent)"
+    )
     assert cells[:6] == ["solve", f"30 {placed['cpus']}", "7", "100 GiB on node 7", "yes", "10"]
     assert "Admitted at" in page.inner_text("#dock")
     page.click("#dock >> text=Show how it was decided")

@@ -59,17 +59,55 @@ def pod(name, *containers, namespace="shop", owner=None, init=(), uid=None):
 
 def shared(name, **more):
     """A pod without CPUs of its own."""
-    return pod(name, {"name": "main", "image": "none", "resources": {"requests": {"cpu": "100m"}}}, **more)
+    return pod(
+        name, {"name": "main", "image": "none", "resources": {"requests": {"cpu": "100m"}}}, **more
+    )
 
 
 def busy():
     """What runs on the host, in the order of its coming."""
-    found = [pod(f"db-{n}", container("postgres", "16", "64Gi"), container("exporter", "1", "1Gi"), owner="StatefulSet/db", namespace="data") for n in range(3)]
-    found += [pod(f"web-6d5f-{n}", container("web", "6", "12Gi"), container("proxy", "2", "2Gi"), owner="ReplicaSet/web-6d5f") for n in range(6)]
-    found += [pod(f"llm-{n}", container("vllm", "12", "48Gi", **{GPU: "1"}), namespace="ml", owner="StatefulSet/llm") for n in range(3)]
-    found += [pod(f"upf-{n}", container("upf", "8", "8Gi", **{NIC: "2", "hugepages-1Gi": "4Gi"}), namespace="core-5g", owner="StatefulSet/upf") for n in range(3)]
+    found = [
+        pod(
+            f"db-{n}",
+            container("postgres", "16", "64Gi"),
+            container("exporter", "1", "1Gi"),
+            owner="StatefulSet/db",
+            namespace="data",
+        )
+        for n in range(3)
+    ]
+    found += [
+        pod(
+            f"web-6d5f-{n}",
+            container("web", "6", "12Gi"),
+            container("proxy", "2", "2Gi"),
+            owner="ReplicaSet/web-6d5f",
+        )
+        for n in range(6)
+    ]
+    found += [
+        pod(
+            f"llm-{n}",
+            container("vllm", "12", "48Gi", **{GPU: "1"}),
+            namespace="ml",
+            owner="StatefulSet/llm",
+        )
+        for n in range(3)
+    ]
+    found += [
+        pod(
+            f"upf-{n}",
+            container("upf", "8", "8Gi", **{NIC: "2", "hugepages-1Gi": "4Gi"}),
+            namespace="core-5g",
+            owner="StatefulSet/upf",
+        )
+        for n in range(3)
+    ]
     found += [pod("etl", container("spark", "20", "40Gi"), namespace="data")]
-    found += [shared(f"log-agent-{n}", namespace="kube-system", owner="DaemonSet/log-agent") for n in range(2)]
+    found += [
+        shared(f"log-agent-{n}", namespace="kube-system", owner="DaemonSet/log-agent")
+        for n in range(2)
+    ]
     found += [shared("prometheus", namespace="monitoring")]
     found += [pod("batch", container("solve", "30", "100Gi"), namespace="data")]
     found += [pod("llm-big", container("vllm", "28", "96Gi", **{GPU: "1"}), namespace="ml")]
@@ -89,9 +127,16 @@ class World(AgentProcess):
     def __init__(self, *, machine="epyc-2s-nps4", config=None, devices=DEVICES, port=None, more=()):
         arguments = ["--machine", machine, "--runtime", "none", *more]
         self.port = port or free_port()
-        super().__init__(config=json.dumps(CONFIG if config is None else config), arguments=arguments)
+        super().__init__(
+            config=json.dumps(CONFIG if config is None else config), arguments=arguments
+        )
         (self.root / "shapes.yaml").write_text(SHAPES)
-        self.arguments += ["--listen", f"127.0.0.1:{self.port}", "--shapes", str(self.root / "shapes.yaml")]
+        self.arguments += [
+            "--listen",
+            f"127.0.0.1:{self.port}",
+            "--shapes",
+            str(self.root / "shapes.yaml"),
+        ]
         self.devices, self.plugins = devices, None
 
     @property
@@ -102,10 +147,17 @@ class World(AgentProcess):
         super().start(wait=wait)
         if self.devices and self.plugins is None:
             command = [sys.executable, "-m", "tests.page.plugins", self.state / "device-plugins"]
-            self.plugins = subprocess.Popen([*map(str, command), *self.devices], cwd=CHECKOUT, env=dict(os.environ))
+            self.plugins = subprocess.Popen(
+                [*map(str, command), *self.devices], cwd=CHECKOUT, env=dict(os.environ)
+            )
         if self.devices:
             wanted = len(self.devices)
-            self.until(lambda: len({d["resource"] for d in self.node()["devices"] if d["healthy"]}) == wanted, "the devices")
+            self.until(
+                lambda: (
+                    len({d["resource"] for d in self.node()["devices"] if d["healthy"]}) == wanted
+                ),
+                "the devices",
+            )
 
     def node(self):
         return self.request("GET", "/node").json()
@@ -124,7 +176,13 @@ class World(AgentProcess):
 
 def main(machine="epyc-2s-nps4", port="8499"):
     """Serves a busy host until it is told to stop, to look at it in a browser."""
-    small = {**CONFIG, "memoryManagerPolicy": "None", "reservedMemory": [], "reservedSystemCPUs": "0", "topologyManagerPolicyOptions": {"max-allowable-numa-nodes": "64"}}
+    small = {
+        **CONFIG,
+        "memoryManagerPolicy": "None",
+        "reservedMemory": [],
+        "reservedSystemCPUs": "0",
+        "topologyManagerPolicyOptions": {"max-allowable-numa-nodes": "64"},
+    }
     more = {} if machine == "epyc-2s-nps4" else {"config": small, "devices": ()}
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with World(machine=machine, port=int(port), **more) as world:

@@ -57,7 +57,9 @@ def _installed() -> Path:
 def axe() -> str:
     """The script of axe-core; the calling test is skipped where it cannot be fetched."""
     try:
-        return kept(cache() / f"axe-core-{AXE_VERSION}", _fetch_axe).joinpath("axe.min.js").read_text()
+        return (
+            kept(cache() / f"axe-core-{AXE_VERSION}", _fetch_axe).joinpath("axe.min.js").read_text()
+        )
     except MissingError as error:
         pytest.skip(str(error))
 
@@ -85,5 +87,3 @@ def browser() -> Iterator[Any]:
             yield running
         finally:
             running.close()
-
-

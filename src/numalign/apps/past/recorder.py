@@ -67,14 +67,23 @@ class Kept:
 class Recorder:
     """The history of one agent. ``heard`` is called in the loop; the disk is a thread's."""
 
-    def __init__(self, setup: AgentSetup, directory: Path, host: str) -> None:
+    def __init__(
+        self,
+        setup: AgentSetup,
+        directory: Path,
+        host: str,
+        *,
+        together_seconds: float = TOGETHER_SECONDS,
+        segment_bytes: int = SEGMENT_BYTES,
+    ) -> None:
         self.setup = setup
+        self._together_seconds = together_seconds
         self.problem = ""
         self._host = host
         self._log = Segments(
             directory / DIRECTORY,
             "moments",
-            bytes_max=SEGMENT_BYTES,
+            bytes_max=segment_bytes,
             segments_max=SEGMENTS_MAX,
         )
         self._charts = Segments(
@@ -109,7 +118,7 @@ class Recorder:
         self._work.set()
         while True:
             await self._work.wait()
-            await asyncio.sleep(TOGETHER_SECONDS)
+            await asyncio.sleep(self._together_seconds)
             await self._flush()
 
     async def finish(self) -> None:
