@@ -7,10 +7,10 @@ STATE ?= .run
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check e2e-quick e2e e2e-numa mutations twin bench sim lock proto clean
+.PHONY: help setup run test check e2e-quick e2e e2e-numa mutations twin bench sim screenshots lock proto clean
 
 help: ## Show what can be done
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Make .venv from the lock file (quick when nothing changed)
 
@@ -56,6 +56,9 @@ sim: setup ## Simulate fleets: the report that compares schedulers on traces and
 
 proto: setup ## Make the protobuf messages anew from src/numalign/wire/*/_generated/*.proto
 	$(BIN)/python -m grpc_tools.protoc --proto_path=src --python_out=src --pyi_out=src src/numalign/wire/*/_generated/*.proto
+
+screenshots: setup ## Render the pictures of the page in docs/images (Chromium, root)
+	$(BIN)/python -m tests.page.screenshots
 
 lock: setup ## Resolve the dependencies anew into requirements.lock
 	$(BIN)/python -m pip install --quiet uv

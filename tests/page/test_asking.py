@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tests.page.reading import cells, cpus
 from tests.page.world import GPU, container, pod
 
 from numalign.core.values.sets import CpuSet
@@ -11,9 +12,7 @@ pytestmark = pytest.mark.e2e
 
 
 def ghosts(page):
-    return page.evaluate(
-        "[...document.querySelectorAll('.cpu.ghost[data-cpu]')].map(e => Number(e.dataset.cpu)).sort((a, b) => a - b)"
-    )
+    return cpus(page, ".cpu.ghost")
 
 
 def answer(page):
@@ -33,9 +32,11 @@ def test_the_form_answers_and_draws_where_the_pod_would_sit(page, world):
     page.fill("[name=memory]", "16Gi")
     page.click("#by-form >> text=Ask")
     assert "admitted here, CPUs" in answer(page)
-    cpus = ghosts(page)
-    assert len(cpus) == 8
-    [node] = [n for n in world.node()["nodes"] if set(cpus) <= set(CpuSet.parse(n["cpus"]["free"]))]
+    given = ghosts(page)
+    assert len(given) == 8
+    [node] = [
+        n for n in world.node()["nodes"] if set(given) <= set(CpuSet.parse(n["cpus"]["free"]))
+    ]
     assert f"on node {node['id']}" in answer(page)
     assert len(page.query_selector_all(f".node[data-node='{node['id']}'] .bar i.ghost")) == 1
     page.click("#answer >> text=Clear")
@@ -93,8 +94,11 @@ def test_an_empty_question_is_not_sent(page):
 
 
 def test_too_many_questions_are_told_in_words(page):
-    page.route("**/admission", lambda route: route.fulfill(status=429, headers={"retry-after": "2"},
-        content_type="application/json", body='{"error": "too many questions", "reason": "TooManyRequests"}'))  # fmt: skip
+    told = {"error": "too many questions", "reason": "TooManyRequests"}
+    page.route(
+        "**/admission",
+        lambda route: route.fulfill(status=429, headers={"retry-after": "2"}, json=told),
+    )
     page.click("#by-form >> text=Ask")
     assert answer(page) == "too many questions; try again in 2 s"
     page.noise.clear()  # the browser says it on its console, too
@@ -102,9 +106,7 @@ def test_too_many_questions_are_told_in_words(page):
 
 def test_reference_shapes_say_how_many_more_and_what_then_lacks(page, world):
     page.wait_for_selector("#shapes tbody tr")
-    told = page.evaluate(
-        "[...document.querySelectorAll('#shapes tbody tr')].map(r => [...r.children].map(c => c.textContent))"
-    )
+    told = cells(page, "#shapes tbody tr")
     capacity = world.request("GET", "/capacity").json()["shapes"]
     assert [(row[0], row[2], row[3]) for row in told] == [
         (one["name"], str(one["fits"]), one["binding"]) for one in capacity

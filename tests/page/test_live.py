@@ -1,20 +1,13 @@
-"""A page that stays open: what changes, an agent that goes and comes back, and what that looks like."""
+"""A page that stays open: what changes in it, and an agent that goes and comes back."""
 
 import time
 
 import pytest
 from tests.page.conftest import opened
-from tests.page.world import World, container, pod, shared
+from tests.page.reading import each
+from tests.page.world import SMALL, World, container, pod, shared
 
 pytestmark = pytest.mark.e2e
-
-SMALL = {
-    "apiVersion": "kubelet.config.k8s.io/v1beta1",
-    "kind": "KubeletConfiguration",
-    "cpuManagerPolicy": "static",
-    "topologyManagerPolicy": "single-numa-node",
-    "reservedSystemCPUs": "0",
-}
 
 
 @pytest.fixture
@@ -41,14 +34,12 @@ def until_own(page, number):
 
 def test_a_pod_that_comes_or_goes_is_drawn_at_once_and_nothing_else_is_touched(page, host):
     assert own(page) == 4
-    page.evaluate(
-        "document.querySelector('#map .node').mark = document.querySelector('.cpu.own').mark = 'same'"
-    )
+    each(page, "#map .node, .cpu.own", "e.mark = 'same'")
     host.apply(pod("second", container(cpu="6", memory="1Gi")))
     until_own(page, 10)
     assert page.inner_text(".row:has-text('second') .right").startswith("6 CPUs")
-    kept = "[document.querySelector('#map .node').mark, document.querySelector('.cpu.own').mark]"
-    assert page.evaluate(kept) == ["same", "same"]
+    assert each(page, "#map .node", "e.mark") == ["same", "same"]
+    assert each(page, ".cpu.own[data-cpu]", "e.mark").count("same") == 4
     host.request("DELETE", f"/pods/{host.pod_list()['second']['metadata']['uid']}")
     until_own(page, 4)
     page.wait_for_selector(".row:has-text('second')", state="detached")

@@ -1,6 +1,7 @@
 """The map of a busy host in a real browser: who sits where, told apart without colour alone."""
 
 import pytest
+from tests.page.reading import cells, cpus, each, style
 
 from numalign.core.values.sets import CpuSet
 
@@ -16,9 +17,7 @@ def placed(world, name):
 
 
 def lit(page):
-    return page.evaluate(
-        "[...document.querySelectorAll('#map .cpu.lit')].map(e => Number(e.dataset.cpu)).sort((a, b) => a - b)"
-    )
+    return cpus(page, ".cpu.lit")
 
 
 def columns(page, selector):
@@ -35,10 +34,7 @@ def columns(page, selector):
 
 
 def test_every_cpu_is_there_once_and_equal_things_align(page):
-    cpus = page.evaluate(
-        "[...document.querySelectorAll('.cpu[data-cpu]')].map(e => Number(e.dataset.cpu))"
-    )
-    assert sorted(cpus) == list(range(256))
+    assert cpus(page, ".cpu") == list(range(256))
     rows = columns(page, ".node")
     assert [len(row) for row in rows] == [4, 4]  # by socket
     assert rows[0] == rows[1]
@@ -56,11 +52,10 @@ def test_rows_are_equal_at_every_width_and_nothing_sticks_out(page, width):
 
 
 def test_pods_differ_by_letters_and_neighbouring_ones_by_pattern_too(page):
-    looks = page.evaluate(
-        """[...new Map([...document.querySelectorAll('.who .chip')].map(e => [e.dataset.uid,
-        [e.querySelector('.tag').textContent, getComputedStyle(e.querySelector('.tag')).backgroundColor,
-         getComputedStyle(e.querySelector('.tag')).backgroundImage]])).values()]"""
-    )
+    tag = "e.querySelector('.tag')"
+    seen = f"[{tag}.textContent, ...(l => [l.backgroundColor, l.backgroundImage])"
+    chips = each(page, ".who .chip", f"[e.dataset.uid, {seen}(getComputedStyle({tag}))]]")
+    looks = [chip for _, chip in {uid: (uid, look) for uid, look in chips}.values()]
     assert len({code for code, _, _ in looks}) == len(looks) == 15
     assert len({(colour, pattern) for _, colour, pattern in looks}) == len(looks)
     assert len({pattern for _, _, pattern in looks}) >= 7
@@ -68,56 +63,43 @@ def test_pods_differ_by_letters_and_neighbouring_ones_by_pattern_too(page):
 
 def test_containers_of_a_pod_are_shades_of_its_colour(page, world):
     own = placed(world, "db-0")
-    colours = [
-        page.evaluate(
-            "cpu => getComputedStyle(document.querySelector(`[data-cpu='${cpu}']`)).backgroundColor",
-            cpus[0],
-        )
-        for cpus in own.values()
-    ]
-    assert len(own) == 2 and len(set(colours)) == 2
+    colours = {style(page, f"[data-cpu='{one[0]}']", "backgroundColor") for one in own.values()}
+    assert len(own) == len(colours) == 2
 
 
 def test_pointing_at_a_cpu_lights_all_of_its_pod_and_says_whose_it_is(page, world):
     own = placed(world, "db-1")
     page.hover(f"[data-cpu='{own['postgres'][0]}']")
-    assert lit(page) == sorted(cpu for cpus in own.values() for cpu in cpus)
+    assert lit(page) == sorted(cpu for one in own.values() for cpu in one)
     assert page.inner_text("#tip") == f"CPU {own['postgres'][0]}: data/db-1, container postgres"
-    labels = page.evaluate(
-        "getComputedStyle(document.querySelector('.cpu.lit'), '::after').content"
-    )
-    assert labels == '"' + page.get_attribute(".cpu.lit", "data-code") + '"'
+    code = page.get_attribute(".cpu.lit", "data-code")
+    assert style(page, ".cpu.lit", "content", "::after") == f'"{code}"'
     page.hover("#map-title")
     assert lit(page) == []
     assert not page.is_visible("#tip")
 
 
 def test_labels_are_shown_on_demand_and_in_print(page):
-    content = "getComputedStyle(document.querySelector('.cpu.own'), '::after').content"
-    assert page.evaluate(content) == "none"
+    def label():
+        return style(page, ".cpu.own", "content", "::after")
+
+    assert label() == "none"
     page.click("#show-labels")
     code = page.get_attribute(".cpu.own", "data-code")
-    assert page.evaluate(content) == f'"{code}"'
+    assert label() == f'"{code}"'
     page.click("#show-labels")
     page.emulate_media(media="print")
-    assert page.evaluate(content) == f'"{code}"'
+    assert label() == f'"{code}"'
     assert not page.is_visible("#ask")
 
 
-def test_memory_is_split_by_pod_and_devices_stand_at_their_node(page, world):
-    parts = page.evaluate(
-        "[...document.querySelectorAll(\"[data-node='7'] .bar[data-type=memory] i\")].map(e => e.dataset.about)"
-    )
+def test_memory_is_split_by_pod_and_devices_stand_at_their_node(page):
+    parts = each(page, "[data-node='7'] .bar[data-type=memory] i", "e.dataset.about")
     assert parts == ["100 GiB memory"]
-    found = page.evaluate(
-        "[...document.querySelectorAll(\"[data-node='2'] .device\")].map(e => [e.dataset.id, e.className])"
-    )
+    found = each(page, "[data-node='2'] .device", "[e.dataset.id, e.className]")
     assert [name for name, _ in found] == ["vf-0", "vf-1", "vf-2", "vf-3"]
     assert [name for name, classes in found if "sick" in classes] == ["vf-3"]
-    held = page.evaluate(
-        "[...document.querySelectorAll(\"[data-node='6'] .device\")].map(e => Boolean(e.dataset.uid))"
-    )
-    assert held == [True] * 4
+    assert all(each(page, "[data-node='6'] .device", "Boolean(e.dataset.uid)"))
 
 
 def test_stranded_resources_are_told_in_words_at_their_node(page, world):
@@ -131,9 +113,7 @@ def test_stranded_resources_are_told_in_words_at_their_node(page, world):
 def test_distances_are_a_heat_map_on_demand(page):
     assert not page.is_visible("#distances")
     page.click("#show-distances")
-    rows = page.evaluate(
-        "[...document.querySelectorAll('#distances tbody tr')].map(r => [...r.querySelectorAll('td')].map(c => c.textContent))"
-    )
+    rows = cells(page, "#distances tbody tr")
     assert rows[0] == ["10", "12", "12", "12", "32", "32", "32", "32"] and len(rows) == 8
     page.click("button.node-name[data-node='0']")
     assert page.inner_text(".node[data-node='5'] .far") == "distance 32"

@@ -1,20 +1,17 @@
 """The list of pods and what is told of each: causes, remedies, keys, addresses, filters."""
 
 import pytest
+from tests.page.reading import cells, texts
 
 pytestmark = pytest.mark.e2e
 
 
 def rows(page):
-    return page.evaluate(
-        "[...document.querySelectorAll('#pods .row .name')].map(e => e.textContent)"
-    )
+    return texts(page, "#pods .row .name")
 
 
 def chosen(page):
-    return page.evaluate(
-        "[...document.querySelectorAll('#pods [aria-current]')].map(e => e.querySelector('.name').textContent)"
-    )
+    return texts(page, "#pods [aria-current] .name")
 
 
 def uid_of(world, name):
@@ -39,9 +36,7 @@ def test_a_click_on_a_refused_pod_tells_why_and_what_would_help_as_the_terminal_
     assert found["sentence"] in page.inner_text("#dock")
     for fact in found["facts"]:
         assert fact in page.inner_text("#dock")
-    changes = page.evaluate(
-        "[...document.querySelectorAll('#dock .changes li')].map(e => e.textContent)"
-    )
+    changes = texts(page, "#dock .changes li")
     assert changes == [change["text"] for change in found["changes"]]
     words = world.pod_list()["llm-big"]["status"]["message"]
     assert found["message"] in words
@@ -58,10 +53,8 @@ def test_the_best_change_stands_in_the_list_before_anybody_asks(page, world):
 def test_a_click_on_a_pod_shows_placement_alignment_distance_and_decision(page, world):
     page.click(".row:has-text('data/batch')")
     placed = world.pod_list()["batch"]["numalign"]["containers"]["solve"]
-    cells = page.evaluate(
-        "[...document.querySelectorAll('#dock tbody tr:first-child td')].map(e => e.textContent)"
-    )
-    assert cells[:6] == ["solve", f"30 {placed['cpus']}", "7", "100 GiB on node 7", "yes", "10"]
+    [told] = cells(page, "#dock tbody tr")
+    assert told[:6] == ["solve", f"30 {placed['cpus']}", "7", "100 GiB on node 7", "yes", "10"]
     assert "Admitted at" in page.inner_text("#dock")
     page.click("#dock >> text=Show how it was decided")
     page.wait_for_selector("#dock .trace")
@@ -76,7 +69,7 @@ def test_a_pod_of_the_shared_pool_lights_where_it_may_run(page, world):
 
 
 def test_replicas_stand_below_their_owner(page):
-    assert "StatefulSet/db × 3" in rows(page)
+    assert "StatefulSet/db \N{MULTIPLICATION SIGN} 3" in rows(page)
     assert "data/db-1" not in rows(page)
     page.click(".row:has-text('StatefulSet/db')")
     assert {"data/db-0", "data/db-1", "data/db-2"} <= set(rows(page))

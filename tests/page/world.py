@@ -30,6 +30,13 @@ CONFIG = {
         {"numaNode": node, "limits": {"memory": f"{RESERVED_MI // 2}Mi"}} for node in (0, 4)
     ],
 }
+SMALL = {
+    "apiVersion": "kubelet.config.k8s.io/v1beta1",
+    "kind": "KubeletConfiguration",
+    "cpuManagerPolicy": "static",
+    "topologyManagerPolicy": "single-numa-node",
+    "reservedSystemCPUs": "0",
+}
 SHAPES = """
 web: {cpu: 8, memory: 16Gi}
 inference: {cpu: 8, memory: 32Gi, nvidia.com/gpu: 1}

@@ -15,9 +15,8 @@ from msgspec import Meta
 from numalign.apps.render.drawing.footer import shades
 from numalign.core.machine import distances, labels
 from numalign.core.machine.machine import Cache, DeviceKind, Machine
-from numalign.core.machine.nesting import CachePart, DiePart, NodePart, SocketPart, last_level, nest
+from numalign.core.machine.nesting import CachePart, DiePart, NodePart, SocketPart, nest
 from numalign.core.values.sets import NodeSet, format_list
-from numalign.core.values.sizes import human
 
 _ALONE_MAX: Final = 16  # with more NUMA nodes than this, nodes that are alike share a row
 _KEPT_MAX: Final = 8  # machines; an agent has one, a fleet's page looks at some
@@ -129,7 +128,12 @@ def _socket(machine: Machine, part: SocketPart) -> SocketLayout:
 
 def _shared(machine: Machine, cache: Cache) -> str:
     nodes = NodeSet.of(n.id for n in machine.nodes if n.cpus.mask & cache.cpus.mask)
-    return f"L{last_level(machine)} {human(cache.size_bytes)} for {labels.nodes(nodes)}"
+    return f"{_name(cache)} for {labels.nodes(nodes)}"
+
+
+def _name(cache: Cache) -> str:
+    """As in the picture; a host that was published or read by others may not say how large."""
+    return labels.cache(cache) if cache.size_bytes else f"L{cache.level}"
 
 
 def _die(part: DiePart) -> DieLayout:
@@ -142,7 +146,7 @@ def _node(part: NodePart) -> NodeLayout:
 
 
 def _cache(part: CachePart) -> CacheLayout:
-    name = "" if part.cache is None or part.shared else labels.cache(part.cache)
+    name = "" if part.cache is None or part.shared else _name(part.cache)
     return CacheLayout(name, [format_list(core.cpus.mask) for core in part.cores])
 
 

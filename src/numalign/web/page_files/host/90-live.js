@@ -5,7 +5,8 @@ const RETRY_MS = [1000, 2000, 4000, 8000, 15000];
 const EVENTS = ['pod_admitted', 'pod_rejected', 'pod_deferred', 'pod_finished', 'pod_deleted', 'refusal_explained',
   'container_started', 'container_exited', 'container_postponed', 'container_unhealthy', 'container_ready',
   'devices_reported', 'devices_gone', 'devices_not_given', 'drift_repaired', 'fields_not_carried_out',
-  'memory_policy_not_set', 'cpus_offline', 'cpus_online', 'clock_moved', 'agent_halted', 'event_failed', 'events_lost'];
+  'memory_policy_not_set', 'cpus_offline', 'cpus_online', 'clock_moved', 'agent_halted', 'event_failed', 'events_lost',
+  'host_changed'];  // the last: of a host in a fleet
 const texts = {}, values = {};  // what was answered last, by path
 let view = null, decisions = [], revision = 0, stream = null;
 const link = {good: 0, wrong: '', tries: 0, again: 0, timer: null, retry: null, problems: 0, isLooking: false, isWanted: false};
@@ -106,7 +107,7 @@ function drawLink() {
   const isLost = Boolean(link.wrong) || isStale;
   byId('lamp').className = `lamp ${isLost ? 'off' : link.good ? 'on' : ''}`;
   byId('live').textContent = isLost ? 'not connected' : !link.good ? 'connecting'
-    : about.live === false ? 'a picture, not live' : isFollowing() ? `live, as of ${clock(link.good / 1000)}`
+    : about.live === false ? about.at ? `not live: as of ${new Date(about.at * 1000).toLocaleString()}` : 'not live' : isFollowing() ? `live, as of ${clock(link.good / 1000)}`
       : `as of ${clock(link.good / 1000)}, asked every ${ANYWAY_MS / 1000} s`;
   byId('lost').hidden = !isLost;
   document.body.classList.toggle('is-lost', isLost);

@@ -35,7 +35,6 @@ function drawFacts(node) {
       : 'decides as the kubelet does, without its known faults')] : [],
     ...about.version ? [fact('numalign', about.version)] : [],
     ...about.kind && about.kind !== 'agent' ? [fact(about.kind, about.name || '', (about.notes || []).join('\n'))] : [],
-    ...about.at && about.live === false ? [fact('as of', new Date(about.at * 1000).toLocaleString())] : [],
   ];
   fill('facts', ...facts);
   byId('fleet').hidden = !about.fleet;
