@@ -243,7 +243,8 @@ def test_hostile_names_are_text(page):
 def test_an_update_of_all_hosts_is_quick(page):
     milliseconds = page.evaluate(
         """() => {
-          const found = {...fleet, full: true, hosts: [...known.values()].map(tile => ({...tile, pods: 99}))};
+          const hosts = [...known.values()].map(tile => ({...tile, pods: 99}));
+          const found = {...fleet, full: true, hosts};
           const began = performance.now();
           take(found); drawAll(); document.body.offsetHeight;
           return performance.now() - began;

@@ -1,5 +1,6 @@
 """Every moment of a busy host is told from frames alone, exactly as the host was then."""
 
+import itertools
 import random
 
 import pytest
@@ -46,7 +47,7 @@ def test_every_moment_is_told_exactly_from_the_frames(tmp_path, seed, policy):
     states = grown(agent, rng, 40)
     head = chain.head_of(agent.setup, "host")
     frames = [chain.whole(states[0], Moment(0, 0.0, "started"))]
-    for number, (before, after) in enumerate(zip(states, states[1:], strict=False), 1):
+    for number, (before, after) in enumerate(itertools.pairwise(states), 1):
         frames.append(chain.change(before.host, after, Moment(number, float(number), "event")))
     told = [unframed(frame(one)) for one in frames]
     assert any(len(state.host.pods) > 2 for state in states)

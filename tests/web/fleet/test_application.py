@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import httpx
 import msgspec
@@ -52,10 +52,8 @@ def fleet(numa, state, *, live=True, ping_seconds=15.0, **more):
             found["url"] = url
             up.set()
 
-        try:
+        with suppress(asyncio.CancelledError):
             await serve_fleet(hub, ("127.0.0.1", 0), on_started=started)
-        except asyncio.CancelledError:
-            pass
 
     thread = threading.Thread(target=lambda: asyncio.run(run()))
     thread.start()
