@@ -17,11 +17,12 @@ from tests.mutations.core import MUTATIONS as CORE
 from tests.mutations.daemons import MUTATIONS as DAEMONS
 from tests.mutations.fleet import MUTATIONS as FLEET
 from tests.mutations.nri import MUTATIONS as NRI
+from tests.mutations.page import MUTATIONS as PAGE
 from tests.mutations.room import MUTATIONS as ROOM
 from tests.paths import CHECKOUT
 
 Mutation = tuple[str, str, str, str, str]  # what breaks, file, old text, new text, tests
-MUTATIONS: Sequence[Mutation] = (*ACCESS, *DAEMONS, *ROOM, *CONFINEMENT, *CORE, *NRI, *FLEET)
+MUTATIONS: Sequence[Mutation] = (*ACCESS, *DAEMONS, *ROOM, *CONFINEMENT, *CORE, *NRI, *FLEET, *PAGE)
 COPIED = ("src", "tests", "docs", "examples", "pyproject.toml")
 SECONDS_MAX = 300
 

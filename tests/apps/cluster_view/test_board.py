@@ -143,3 +143,17 @@ def test_a_host_whose_fingerprint_is_of_other_pods_is_stale():
 )
 def test_what_a_pod_asks_for_is_short(size, text):
     assert asks_text(a_pod("p", size)).startswith(text)
+
+
+def test_shapes_are_counted_when_there_is_time():
+    numa, state = cluster([("w1", (3, 1, 0))])
+    board, times = Board(MIX), iter([True, False])
+    assert board.update(seen(numa, state), lambda: next(times))
+    assert board.is_partial
+    assert (bool(board.tiles["w1"].fits), bool(board.tiles["w2"].fits)) == (True, False)
+    before = board.tiles["w1"]
+    assert board.update(seen(numa, state))
+    assert not board.is_partial
+    assert board.tiles["w1"] is before
+    assert board.tiles["w2"].fits
+    assert [tile.name for tile in board.since(1)[0]] == ["w2"]

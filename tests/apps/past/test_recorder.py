@@ -34,10 +34,6 @@ async def until(holds):
             await asyncio.sleep(0.01)
 
 
-def words(recorder):
-    return [(moment.what, moment.pod) for moment in recorder.moments()]
-
-
 @pytest.fixture
 def agent(tmp_path):
     return InMemoryAgent(tmp_path)
@@ -49,13 +45,14 @@ def test_decisions_are_remembered_over_a_restart(agent, tmp_path):
             submitted(agent, "a", cpu="4")
             submitted(agent, "big", cpu="30")
             agent._tell(ev.PodDeleted("uid-a", agent.now, 1))
-            await until(lambda: len(recorder.moments()) == 5)
+            await until(lambda: recorder.moments()[-1].what == "pod_deleted")
+            await until(lambda: recorder.moments()[2].why)
             first = recorder.moments()
         agent.now += 3600
         async with recording(agent, tmp_path) as again:
-            await until(lambda: len(again.moments()) == 6)
-            assert again.moments()[:5] == first
-            assert [m.id for m in again.moments()] == list(range(1, 7))
+            await until(lambda: len(again.moments()) > len(first))
+            assert again.moments()[:-1] == first
+            assert [m.id for m in again.moments()] == list(range(1, len(first) + 2))
             for moment in first:
                 then = await again.then(moment.id)
                 assert then is not None, moment
@@ -69,13 +66,9 @@ def test_decisions_are_remembered_over_a_restart(agent, tmp_path):
         return first
 
     found = asyncio.run(run())
-    assert [m.what for m in found] == [
-        "started",
-        "pod_admitted",
-        "pod_rejected",
-        "pod_finished",
-        "pod_deleted",
-    ] or [m.what for m in found][:3] == ["started", "pod_admitted", "pod_rejected"]
+    words = [m.what for m in found]
+    assert words[:3] == ["started", "pod_admitted", "pod_rejected"]
+    assert words[-1] == "pod_deleted"
     refused = found[2]
     assert "30 exclusive CPUs" in refused.why
     assert refused.reason

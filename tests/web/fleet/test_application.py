@@ -143,6 +143,20 @@ def test_a_host_is_shown_from_what_it_publishes(client):
     assert client.get("/hosts/w1/capacity").json()["shapes"][0]["name"] == "two"
 
 
+def test_a_host_is_shown_as_it_is_now(served, client):
+    assert client.get("/hosts/w2/pods").json()["items"] == []
+
+    def come():
+        pod = ClusterPod(a_pod("late", (2, 1, 0)), host="w2", owner="ReplicaSet/web")
+        served.state.pods["late"] = pod
+        served.state.place(pod, "w2")
+        served.hub._looked_at = 0.0
+
+    served.call(come)
+    [pod] = client.get("/hosts/w2/pods").json()["items"]
+    assert pod["metadata"]["ownerReferences"][0]["name"] == "web"
+
+
 def test_a_host_without_its_slash_is_sent_there(client):
     answer = client.get("/hosts/w1")
     assert (answer.status_code, answer.headers["location"]) == (308, "w1/")

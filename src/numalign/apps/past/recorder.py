@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -178,17 +179,18 @@ class Recorder:
         except (PeerError, WireError, OSError) as error:
             self._lost(str(error))
         except Exception as error:  # nobody is to suffer from what only looks back
-            log.exception("history_failed")
             self._lost(unexpected(error))
+            log.exception("history_failed")
         else:
             self.problem = ""
 
     def _lost(self, error: str) -> None:
         """What comes next begins a segment of its own, with everything that is there."""
         self._written = None
-        if not self.problem:
-            log.warning("history_not_written", error=error)
-        self.problem = f"the last moments are not kept: {error}"
+        is_new, self.problem = not self.problem, f"the last moments are not kept: {error}"
+        if is_new:
+            with suppress(OSError):  # of the same disk
+                log.warning("history_not_written", error=error)
 
     def _write_now(self, batch: Sequence[_Heard]) -> None:
         frames: list[bytes] = []
@@ -293,7 +295,7 @@ class Recorder:
             if self._charts.is_full:
                 self._charts.begin()
             self._charts.append([frame(row)])
-        except PeerError as error:
+        except (PeerError, OSError) as error:
             log.warning("history_not_written", error=str(error))
 
     # Looking back.

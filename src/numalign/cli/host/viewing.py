@@ -72,7 +72,7 @@ def view_host(inputs: SnapshotInputs, mix: Mix, where: Address) -> int:
             lambda access: still_application(looking, access),
             where,
             looking.limits,
-            looking.closing,
+            looking.close,
             on_started=_say,
         )
 
