@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.mutations.access import MUTATIONS as ACCESS
+from tests.mutations.browser import MUTATIONS as BROWSER
 from tests.mutations.confinement import MUTATIONS as CONFINEMENT
 from tests.mutations.core import MUTATIONS as CORE
 from tests.mutations.daemons import MUTATIONS as DAEMONS
@@ -31,6 +32,7 @@ MUTATIONS: Sequence[Mutation] = (
     *NRI,
     *FLEET,
     *PAGE,
+    *BROWSER,
 )
 COPIED = ("src", "tests", "docs", "examples", "pyproject.toml")
 SECONDS_MAX = 300

@@ -99,6 +99,7 @@ async def serve(
         try:
             await _run(api, servers, lambda: on_started(addresses) if on_started else None)
         finally:
+            api.asking.close()
             if counting is not None:
                 counting.cancel()
                 await asyncio.gather(counting, return_exceptions=True)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from numalign.apps.cluster_view.fleet import pool_of
 from numalign.apps.cluster_view.tiles import (
     FleetShape,
@@ -154,14 +156,25 @@ class Board:
     gone: dict[str, int] = field(default_factory=dict)  # name -> the version in which it went
     seen: Seen = field(default_factory=lambda: Seen((), (), 0))
     _known: dict[str, SeenHost] = field(default_factory=dict)
+    _uncounted: set[str] = field(default_factory=set)
     _rooms: dict[int, Rooms] = field(default_factory=dict)
 
-    def update(self, seen: Seen) -> bool:
-        """Takes over what was seen; whether anything of it is new."""
+    @property
+    def is_partial(self) -> bool:
+        """Whether shapes are still to be counted on some hosts."""
+        return bool(self._uncounted)
+
+    def update(self, seen: Seen, counts: Callable[[], bool] = lambda: True) -> bool:
+        """Takes over what was seen; whether anything of it is new.
+
+        Shapes are counted as long as ``counts`` says so, on the other hosts the next time.
+        """
         new = [
             host
             for host in seen.hosts
-            if host.name not in self._known or not host.is_as(self._known[host.name])
+            if host.name not in self._known
+            or host.name in self._uncounted
+            or not host.is_as(self._known[host.name])
         ]
         lost = self._known.keys() - {host.name for host in seen.hosts}
         is_other = (
@@ -174,11 +187,16 @@ class Board:
             return False
         version = self.version + 1
         for host in new:
-            self.tiles[host.name] = self._tile(host, version)
+            is_counted = counts()
+            tile = self._tile(host, version, counts=is_counted)
             self._known[host.name] = host
+            (self._uncounted.discard if is_counted else self._uncounted.add)(host.name)
+            if is_counted or not _is_twin(tile, self.tiles.get(host.name)):
+                self.tiles[host.name] = tile
             self.gone.pop(host.name, None)
         for name in lost:
             del self.tiles[name], self._known[name]
+            self._uncounted.discard(name)
             self.gone[name] = version
         self.seen, self.version = seen, version
         return True
@@ -202,7 +220,7 @@ class Board:
             found.append(FleetShape(one.name, amounts, one.weight, sum(counts), on))
         return found
 
-    def _tile(self, host: SeenHost, version: int) -> HostTile:
+    def _tile(self, host: SeenHost, version: int, *, counts: bool) -> HostTile:
         tile = HostTile(
             host.name,
             version,
@@ -225,6 +243,8 @@ class Board:
         tile.nodes = _nodes(frame, state)
         stranded = stranded_on(frame, state)
         tile.stranded = [f"NUMA node {one.node}: {one.text}" for one in stranded]
+        if not counts:
+            return tile
         rooms = self._rooms_of(frame)
         room = rooms.room(state)
         tile.fits = {one.name: measures.counted(rooms, state, room, one.pod) for one in self.mix}
@@ -237,6 +257,11 @@ class Board:
                 self._rooms.clear()
             rooms = self._rooms[id(frame)] = Rooms(frame)
         return rooms
+
+
+def _is_twin(tile: HostTile, other: HostTile | None) -> bool:
+    """Whether a tile says the same as the one before it, but for its version."""
+    return other is not None and msgspec.structs.replace(tile, at=other.at) == other
 
 
 def _unready(facts: HostFacts | None) -> str:

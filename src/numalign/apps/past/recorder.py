@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -67,14 +68,23 @@ class Kept:
 class Recorder:
     """The history of one agent. ``heard`` is called in the loop; the disk is a thread's."""
 
-    def __init__(self, setup: AgentSetup, directory: Path, host: str) -> None:
+    def __init__(
+        self,
+        setup: AgentSetup,
+        directory: Path,
+        host: str,
+        *,
+        together_seconds: float = TOGETHER_SECONDS,
+        segment_bytes: int = SEGMENT_BYTES,
+    ) -> None:
         self.setup = setup
+        self._together_seconds = together_seconds
         self.problem = ""
         self._host = host
         self._log = Segments(
             directory / DIRECTORY,
             "moments",
-            bytes_max=SEGMENT_BYTES,
+            bytes_max=segment_bytes,
             segments_max=SEGMENTS_MAX,
         )
         self._charts = Segments(
@@ -109,7 +119,7 @@ class Recorder:
         self._work.set()
         while True:
             await self._work.wait()
-            await asyncio.sleep(TOGETHER_SECONDS)
+            await asyncio.sleep(self._together_seconds)
             await self._flush()
 
     async def finish(self) -> None:
@@ -169,17 +179,18 @@ class Recorder:
         except (PeerError, WireError, OSError) as error:
             self._lost(str(error))
         except Exception as error:  # nobody is to suffer from what only looks back
-            log.exception("history_failed")
             self._lost(unexpected(error))
+            log.exception("history_failed")
         else:
             self.problem = ""
 
     def _lost(self, error: str) -> None:
         """What comes next begins a segment of its own, with everything that is there."""
         self._written = None
-        if not self.problem:
-            log.warning("history_not_written", error=error)
-        self.problem = f"the last moments are not kept: {error}"
+        is_new, self.problem = not self.problem, f"the last moments are not kept: {error}"
+        if is_new:
+            with suppress(OSError):  # of the same disk
+                log.warning("history_not_written", error=error)
 
     def _write_now(self, batch: Sequence[_Heard]) -> None:
         frames: list[bytes] = []
@@ -284,7 +295,7 @@ class Recorder:
             if self._charts.is_full:
                 self._charts.begin()
             self._charts.append([frame(row)])
-        except PeerError as error:
+        except (PeerError, OSError) as error:
             log.warning("history_not_written", error=str(error))
 
     # Looking back.

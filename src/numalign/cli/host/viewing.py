@@ -72,7 +72,7 @@ def view_host(inputs: SnapshotInputs, mix: Mix, where: Address) -> int:
             lambda access: still_application(looking, access),
             where,
             looking.limits,
-            looking.closing,
+            looking.close,
             on_started=_say,
         )
 
@@ -108,8 +108,9 @@ class KnownFleet:
 
 
 def captured_fleet(path: Path) -> KnownFleet:
+    found = from_capture(path)
     source = FleetSource("capture", path.name, __version__, at=path.stat().st_mtime)
-    return KnownFleet(from_capture(path), source)
+    return KnownFleet(found, source)
 
 
 def simulated_fleet(path: Path, at: str | None) -> KnownFleet:

@@ -36,11 +36,11 @@ def _node(node: NodeInfo) -> NumaNode:
 
 
 def _caches(info: MachineInfo) -> list[Cache]:
-    found: dict[tuple[int, int], list[int]] = {}
+    found: dict[tuple[int, int], list[int]] = {}  # by socket and number
     for node in info.nodes:
         for core in node.cores:
             if core.uncore is not None:
-                found.setdefault((node.id, core.uncore), []).extend(core.threads)
+                found.setdefault((core.socket, core.uncore), []).extend(core.threads)
     return [
         Cache(3, CacheKind.UNIFIED, SIZE_UNKNOWN, CpuSet.of(cpus), number)
         for (_, number), cpus in found.items()

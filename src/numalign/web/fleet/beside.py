@@ -31,7 +31,7 @@ async def serve_fleet(
             lambda access: fleet_application(hub, access),
             address,
             hub.limits,
-            hub.closing,
+            hub.close,
             allowed_hosts=allowed_hosts,
             on_started=on_started,
         )

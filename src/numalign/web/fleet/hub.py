@@ -32,6 +32,7 @@ from numalign.web.serving.limits import Limits
 from numalign.wire.kubernetes.scheduling import ClusterPod
 
 LOOK_SECONDS: Final = 1.0
+COUNT_SECONDS_MAX: Final = 0.5  # then shapes on other hosts are counted at the next look
 HOSTS_KEPT_MAX: Final = 64
 TO_FLEET: Final = "../../"
 
@@ -58,15 +59,27 @@ class FleetHub:
     def __post_init__(self) -> None:
         self.board = Board(self.mix, self.pool_label)
 
+    def close(self) -> None:
+        """Nobody looks any more."""
+        self.closing.set()
+        self._beside.close()
+        self._asking.close()
+
     async def refresh(self) -> int:
         """The version of what there is to see now."""
         async with self._turn:
             is_fresh = time.monotonic() - self._looked_at < LOOK_SECONDS
             if not self.board.version or (self.source.live and not is_fresh):
                 seen = self.look()
-                await self._beside.run(self.board.update, seen)
+                await self._beside.run(self._update, seen)
+                while self.board.is_partial and not self.source.live:
+                    await self._beside.run(self._update, seen)
                 self._looked_at = time.monotonic()
         return self.board.version
+
+    def _update(self, seen: Seen) -> None:
+        until = time.monotonic() + COUNT_SECONDS_MAX
+        self.board.update(seen, lambda: time.monotonic() < until)
 
     def answer(self, since: str) -> FleetAnswer:
         """What changed since a version, or everything where that version is not one of ours."""

@@ -75,6 +75,10 @@ class Asking:
         self._kept.move_to_end(name)
         return known[1]
 
+    def close(self) -> None:
+        """Nobody asks any more."""
+        self._beside.close()
+
     def _take(self) -> None:
         now = time.monotonic()
         bucket = self._bucket or TokenBucket.full(

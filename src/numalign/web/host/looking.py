@@ -126,6 +126,11 @@ class Looking:
         headers = {"content-security-policy": CONTENT_POLICY}
         return Response(PAGE, headers=headers, media_type="text/html; charset=utf-8")
 
+    def close(self) -> None:
+        """Nobody looks any more."""
+        self.closing.set()
+        self.asking.close()
+
     # Asking.
 
     async def ask(self, request: Request) -> Response:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 
 from starlette.applications import Starlette
@@ -56,7 +55,7 @@ async def serve_page(
     application: Callable[[Access], Starlette],
     address: tuple[str, int],
     limits: Limits,
-    closing: asyncio.Event,
+    close: Callable[[], None],
     *,
     allowed_hosts: Iterable[str] = (),
     on_started: Callable[[str], None] | None = None,
@@ -71,4 +70,4 @@ async def serve_page(
     try:
         await serve_app(application(access), listener, limits, on_started=on_started)
     finally:
-        closing.set()
+        close()
