@@ -13,10 +13,10 @@ DESTDIR ?=
 KREW_URL ?= https://example.com/kubectl-numa.tar.gz
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check e2e-quick e2e e2e-numa mutations fuzz twin bench sim image dist lock proto install uninstall clean
+.PHONY: help setup run test check e2e-quick e2e e2e-numa mutations fuzz twin bench sim image dist screenshots lock proto install uninstall clean
 
 help: ## Show what can be done
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Make .venv from the lock file (quick when nothing changed)
 
@@ -74,6 +74,9 @@ dist: setup ## Build wheel, sdist and the krew plugin in dist; the same sources 
 
 proto: setup ## Make the protobuf messages anew from src/numalign/wire/*/_generated/*.proto
 	$(BIN)/python -m grpc_tools.protoc --proto_path=src --python_out=src --pyi_out=src src/numalign/wire/*/_generated/*.proto
+
+screenshots: setup ## Render the pictures of the page in docs/images (Chromium, root)
+	$(BIN)/python -m tests.page.screenshots
 
 lock: setup ## Resolve the dependencies anew into requirements.lock
 	$(BIN)/python -m pip install --quiet uv

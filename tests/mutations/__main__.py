@@ -12,16 +12,28 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.mutations.access import MUTATIONS as ACCESS
+from tests.mutations.browser import MUTATIONS as BROWSER
 from tests.mutations.confinement import MUTATIONS as CONFINEMENT
 from tests.mutations.core import MUTATIONS as CORE
 from tests.mutations.daemons import MUTATIONS as DAEMONS
 from tests.mutations.fleet import MUTATIONS as FLEET
 from tests.mutations.nri import MUTATIONS as NRI
+from tests.mutations.page import MUTATIONS as PAGE
 from tests.mutations.room import MUTATIONS as ROOM
 from tests.paths import CHECKOUT
 
 Mutation = tuple[str, str, str, str, str]  # what breaks, file, old text, new text, tests
-MUTATIONS: Sequence[Mutation] = (*ACCESS, *DAEMONS, *ROOM, *CONFINEMENT, *CORE, *NRI, *FLEET)
+MUTATIONS: Sequence[Mutation] = (
+    *ACCESS,
+    *DAEMONS,
+    *ROOM,
+    *CONFINEMENT,
+    *CORE,
+    *NRI,
+    *FLEET,
+    *PAGE,
+    *BROWSER,
+)
 COPIED = ("src", "tests", "tools", "docs", "examples", "pyproject.toml")
 SECONDS_MAX = 300
 

@@ -65,7 +65,9 @@ every component of the path belongs to the agent's user or to root, and only the
 | body of a request | 1 MiB, within 10 s | 413, 408 |
 | head of a request | 16 KiB, within 10 s | 431 or 400, or the connection ends |
 | changes | 200 a second, 400 at once | 429 with `Retry-After` |
-| streams (`/events`, logs) | 32 for each socket | 503 with `Retry-After` |
+| streams (`/events`, logs) | 64 for each socket | 503 with `Retry-After` |
+| questions (`/admission`, explanations) | 4 a second, 12 at once, 2 s each; 8 may wait | 429, 503 |
+| body of a question | 256 KiB, 64 pods | 413; the rest is `leftOut` |
 | long answers (lists, metrics) | 16 at once for each socket | they wait, at most 10 s; then 503 |
 | connections | 128 for each socket, 32 from one other host | an idle one is closed; else 503 |
 | descriptors | 32 (or a quarter) are kept back | connections are refused; `/readyz` tells |

@@ -16,11 +16,12 @@ from tests.web.schemas import faults
 from numalign.adapters.local import paths
 from numalign.apps.agent.notes import DriftRepaired
 from numalign.core.errors import ConfigError
-from numalign.web.api import Api, Limits
+from numalign.web.api import Api
 from numalign.web.application import application
 from numalign.web.openapi import PATHS
 from numalign.web.page import CONTENT_POLICY, PAGE
 from numalign.web.requests import Access
+from numalign.web.serving.limits import Limits
 from numalign.web.serving.listeners import tcp_listener, unix_listener
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
@@ -175,7 +176,7 @@ def test_the_schema_check_itself_finds_faults():
 
 def test_the_document_names_every_route_and_method_and_no_other(tmp_path):
     agent = InMemoryAgent(tmp_path)
-    app = application(Api(agent, agent.metrics), Access(trusted=True))
+    app = application(Api(agent, metrics=agent.metrics), Access(trusted=True))
     served_routes = {
         (route.path, method.lower()) for route in app.routes for method in route.methods - {"HEAD"}
     }
@@ -635,7 +636,8 @@ def test_a_quiet_stream_says_that_it_lives(bounded):
     host = bounded(ping_seconds=0.05)
     with over(host) as client, client.stream("GET", "/events") as stream:
         lines = (line for line in stream.iter_lines() if line)
-        assert [next(lines), next(lines)] == [": numalign events", ": still here"]
+        assert [next(lines), next(lines)] == [": numalign events", "event: still"]
+        assert json.loads(next(lines).removeprefix("data: "))["problems"] == 0
 
 
 def test_the_servers_stop_at_once_although_streams_are_open(tmp_path, short_path):

@@ -6,11 +6,12 @@ from tests.web.in_memory_agent import InMemoryAgent
 from tests.web.reference import HEAD, PAGE, page
 
 from numalign.adapters.local.descriptors import SPARE_MAX
-from numalign.web.api import Api, Limits
+from numalign.web.api import Api
 from numalign.web.application import application
 from numalign.web.openapi import document
 from numalign.web.requests import Access
 from numalign.web.serving.budgets import WAIT_SECONDS_MAX
+from numalign.web.serving.limits import Limits
 
 
 def test_the_page_is_what_the_document_gives():
@@ -19,7 +20,7 @@ def test_the_page_is_what_the_document_gives():
 
 def test_every_route_of_the_application_is_on_the_page(tmp_path):
     agent = InMemoryAgent(tmp_path)
-    app = application(Api(agent, agent.metrics), Access(trusted=True))
+    app = application(Api(agent, metrics=agent.metrics), Access(trusted=True))
     text = PAGE.read_text()
     for route in app.routes:
         for method in route.methods - {"HEAD"}:

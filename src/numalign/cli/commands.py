@@ -45,6 +45,7 @@ _TABLE: Final = {
             "advise": "Try a workload with all settings of a host; recommend the best.",
             "replay": "Say whether a kubelet would start again with its state files.",
             "diff": "Show what has changed between two captures.",
+            "view": "Show a host, a capture or a fleet as a page in the browser.",
         },
     ),
     "Run pods on this host": (

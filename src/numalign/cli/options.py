@@ -88,7 +88,7 @@ ShapesOption = Annotated[
         "--shapes",
         metavar="FILE",
         help="Reference shapes, as YAML: name -> {cpu: 16, memory: 64Gi, weight: 3}. Their "
-        "capacity is shown or among the metrics.",
+        "capacity is among the metrics and on the page.",
     ),
 ]
 TlsCertOption = Annotated[

@@ -7,50 +7,35 @@ need the token. Every size, count and rate has a limit.
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from numalign.adapters.local.descriptors import shortage
 from numalign.apps.agent.events import Answer
 from numalign.apps.agent.metrics import CONTENT_TYPE, AgentMetrics
-from numalign.apps.agent.model import INTERNAL_ERROR, AgentPod, RunState
-from numalign.apps.agent.notes import Note, values_of
+from numalign.apps.agent.model import INTERNAL_ERROR, RunState
 from numalign.apps.agent.steps.admission import ALREADY_EXISTS
-from numalign.apps.agent.views.answers import Health, Pod
+from numalign.apps.agent.views.answers import Pod
 from numalign.apps.agent.views.captured import captured
 from numalign.apps.agent.views.manifests import manifest_counts, manifest_list
-from numalign.apps.agent.views.node import node_view
-from numalign.apps.agent.views.pods import (
-    decisions_view,
-    pod_list,
-    pod_view,
-    time_text,
-)
+from numalign.apps.agent.views.pods import time_text
 from numalign.apps.agent.views.port import AgentPort
-from numalign.core.errors import NumalignError
+from numalign.apps.past.recorder import Recorder
 from numalign.core.values.token_bucket import TokenBucket
 from numalign.web import applying, log_files
 from numalign.web.answers import (
-    JSON_TYPE,
     ProblemError,
     Stream,
     encoded,
-    health_answer,
     json_answer,
 )
+from numalign.web.host.looking import Looking, costly, unknown
 from numalign.web.openapi import document
-from numalign.web.page import CONTENT_POLICY, PAGE
 from numalign.web.requests import (
-    DECISIONS_MAX,
     TAIL_LINES_MAX,
-    access_of,
     asker_of,
     body_of,
     budget_of,
@@ -61,136 +46,45 @@ from numalign.web.requests import (
     number,
     require,
 )
-from numalign.web.serving.budgets import LongAnswer
 from numalign.wire.bundle import packed
 
-_LONG: Final = frozenset({"trace", "explanation"})
 UNAVAILABLE: Final = frozenset({"StateNotSaved"})  # not the pod's fault: try again
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    body_bytes_max: int = 1024 * 1024
-    body_seconds_max: float = 10.0
-    header_bytes_max: int = 16 * 1024
-    header_seconds_max: float = 10.0
-    write_seconds_max: float = 30.0  # a client that reads nothing for so long is dropped
-    connections_max: int = 128  # of each socket
-    per_peer_max: int = 32  # of them from one address of another host; 0: no more than all
-    streams_max: int = 32  # events and logs, of each socket
-    costly_max: int = 16  # long answers being made or sent, of each socket
-    changes_per_second: float = 200.0
-    changes_burst: float = 400.0
-    ping_seconds: float = 15.0  # a quiet stream says that it lives
-
-
 @dataclass(slots=True)
-class Api:
+class Api(Looking):
     """One agent's API, served on any number of sockets."""
 
     agent: AgentPort
-    metrics: AgentMetrics
-    limits: Limits = field(default_factory=Limits)
-    closing: asyncio.Event = field(default_factory=asyncio.Event)
-    server_problems: Callable[[], list[str]] = list
+    metrics: AgentMetrics = field(kw_only=True)
+    recorder: Recorder | None = None
     _bucket: TokenBucket | None = None
-
-    # Looking.
-
-    async def list_pods(self, request: Request) -> Response:
-        agent, query = self.agent, request.query_params
-        setup, state, env = agent.setup, agent.state, access_of(request).allows(request)
-        name, namespace = query.get("name"), query.get("namespace")
-
-        def made() -> bytes:
-            uids = [
-                uid
-                for uid, known in state.pods.items()
-                if name in (None, known.pod.name) and namespace in (None, known.pod.namespace)
-            ]
-            return encoded(pod_list(setup, state, uids, env=env))
-
-        shared = f"pods env={env}" if name is None and namespace is None else None
-        return await _costly(request, shared, [state], made)
-
-    async def show_pod(self, request: Request) -> Response:
-        uid = self._known(request).pod.uid
-        return json_answer(self._pod(uid, env=access_of(request).allows(request)))
-
-    async def show_node(self, request: Request) -> Response:
-        agent = self.agent
-        setup, state, machine = agent.setup, agent.state, agent.machine
-        return await _costly(
-            request, "node", [state, machine], lambda: encoded(node_view(setup, state, machine))
-        )
 
     async def capture(self, request: Request) -> Response:
         agent = self.agent
         found = captured(agent.setup, agent.state, agent.machine, time_text(time.time()) or "")
         headers = {"content-disposition": 'attachment; filename="numalign-capture.tar.gz"'}
-        return await _costly(
+        return await costly(
             request, None, (), lambda: packed(found), "application/gzip", headers=headers
         )
-
-    async def list_decisions(self, request: Request) -> Response:
-        """The last decisions with their traces, newest first."""
-        limit = number(request, "limit", 1, DECISIONS_MAX) or DECISIONS_MAX
-        is_long = flag(request, "trace", default="true")
-        uid = request.query_params.get("uid")
-        recent, refusals = list(self.agent.recent), self.agent.state.refusals
-
-        def made() -> bytes:
-            found = decisions_view(recent, refusals, uid, limit)
-            if not is_long:
-                found = [{key: d[key] for key in d if key not in _LONG} for d in found]
-            return encoded({"items": found})
-
-        shared = f"decisions trace={is_long}" if uid is None and limit == DECISIONS_MAX else None
-        return await _costly(request, shared, [refusals, *recent], made)
 
     async def show_metrics(self, request: Request) -> Response:
         # Not in a thread: the counts change while they are written down.
         state = self.agent.state
         manifests = manifest_counts(self.agent.manifests, state)
-        text = self.metrics.text(state, manifests, problems=len(self._problems()))
-        return await _costly(request, None, (), lambda: text, CONTENT_TYPE)
+        text = self.metrics.text(state, manifests, problems=len(self.problems()))
+        return await costly(request, None, (), lambda: text, CONTENT_TYPE)
 
     async def list_manifests(self, request: Request) -> Response:
         """The files of the directory of manifests, and what is wrong with them."""
         look, state = self.agent.manifests, self.agent.state
-        return await _costly(
+        return await costly(
             request, "manifests", (look, state), lambda: encoded(manifest_list(look, state))
         )
-
-    async def healthz(self, request: Request) -> Response:
-        del request
-        return json_answer(Health("ok", []))
-
-    async def readyz(self, request: Request) -> Response:
-        del request
-        return health_answer(self._problems())
-
-    def _problems(self) -> list[str]:
-        short = shortage()
-        return [*self.agent.health(), *self.server_problems(), *([short] if short else [])]
 
     async def openapi(self, request: Request) -> Response:
         del request
         return json_answer(document())
-
-    async def page(self, request: Request) -> Response:
-        del request
-        headers = {"content-security-policy": CONTENT_POLICY}
-        return Response(PAGE, headers=headers, media_type="text/html; charset=utf-8")
-
-    # Streams.
-
-    async def events(self, request: Request) -> Response:
-        if request.method == "HEAD":
-            return Response(media_type="text/event-stream")
-        budget = budget_of(request)
-        budget.take_stream()
-        return Stream(self._events(), "text/event-stream", budget.give_stream_back)
 
     async def log(self, request: Request) -> Response:
         require(request)
@@ -217,38 +111,6 @@ class Api:
             self.agent.log_path(uid, name), tail=tail, follow=follow, ended=ended
         )
         return Stream(parts, "text/plain; charset=utf-8", budget.give_stream_back)
-
-    async def _events(self) -> AsyncIterator[bytes]:
-        notes = self.agent.subscribe()
-        closing = asyncio.ensure_future(self.closing.wait())
-        following: asyncio.Task[Note] | None = None
-        try:
-            yield b": numalign events\n\n"
-            while not self.closing.is_set():
-                if following is None:
-                    following = asyncio.create_task(_next(notes))
-                await asyncio.wait(
-                    {following, closing},
-                    timeout=self.limits.ping_seconds,
-                    return_when=asyncio.FIRST_COMPLETED,
-                )
-                if not following.done():
-                    yield b": still here\n\n"
-                    continue
-                try:
-                    note = following.result()
-                except (StopAsyncIteration, NumalignError):
-                    return
-                following = None
-                yield event_text(note, time.time())
-        finally:
-            closing.cancel()
-            if following is not None:
-                following.cancel()
-                await asyncio.gather(following, return_exceptions=True)
-            close = getattr(notes, "aclose", None)
-            if close is not None:
-                await close()
 
     # Changing.
 
@@ -290,7 +152,7 @@ class Api:
             raise ProblemError(400, "BadRequest", "found no name in the query, expected ?name=NAME")
         uid = self._named(namespace, name)
         if uid is None:
-            raise _unknown(f"{namespace}/{name}")
+            raise unknown(f"{namespace}/{name}")
         return await self._deleted(uid)
 
     async def _deleted(self, uid: str) -> Response:
@@ -298,7 +160,7 @@ class Api:
         answer = await self.agent.delete(uid)
         if not answer.accepted:
             if answer.reason == "NotFound":
-                raise _unknown(uid)
+                raise unknown(uid)
             raise _refusal(answer, None)
         if uid in self._uids:
             return json_answer(self._pod(uid), 202)  # it still has to end
@@ -326,67 +188,9 @@ class Api:
         pod = None if uid is None else self._pod(uid)
         return ProblemError(409, ALREADY_EXISTS, error, pod=pod)
 
-    # Finding.
-
-    @property
-    def _uids(self) -> Any:  # noqa: ANN401 - the keys of a mapping
-        return self.agent.state.pods.keys()
-
-    def _pod(self, uid: str, *, env: bool = True) -> Pod:
-        return pod_view(self.agent.setup, self.agent.state, uid, env=env)
-
-    def _named(self, namespace: str, name: str) -> str | None:
-        """The pod of this name; one that is ending only if no other has it."""
-        found = [p for p in self.agent.state.pods.values() if p.key == (namespace, name)]
-        return min(found, key=lambda pod: pod.deleting).pod.uid if found else None
-
-    def _known(self, request: Request) -> AgentPod:
-        uid = request.path_params["uid"]
-        known = self.agent.state.pods.get(uid)
-        if known is None:
-            raise _unknown(uid)
-        return known
-
-
-async def _costly(
-    request: Request,
-    shared: str | None,
-    made_of: Sequence[object],
-    make: Callable[[], bytes],
-    media_type: str = JSON_TYPE,
-    *,
-    headers: Mapping[str, str] | None = None,
-) -> Response:
-    """A long answer, in its turn; one that is ``shared`` is made once while nothing changes."""
-    budget = budget_of(request)
-    end_turn = await budget.take_turn()
-    try:
-        if shared is None:
-            content = await asyncio.to_thread(make)
-        else:
-            content = await budget.views.get(shared, made_of, make)
-    except BaseException:
-        end_turn()
-        raise
-    return LongAnswer(content, media_type, end_turn, headers)
-
-
-async def _next(notes: AsyncIterator[Note]) -> Note:
-    return await anext(notes)
-
-
-def event_text(note: Note, now: float) -> bytes:
-    """A note as a server-sent event. Traces stay in /decisions: they are long."""
-    data = msgspec.json.encode({"time": now, **values_of(note)}, enc_hook=str)
-    return b"event: " + note.NAME.encode() + b"\ndata: " + data + b"\n\n"
-
 
 def _refusal(answer: Answer, pod: Pod | None) -> ProblemError:
     if answer.reason in UNAVAILABLE:
         return ProblemError(503, answer.reason, answer.message, headers={"retry-after": "1"})
     status = 500 if answer.reason == INTERNAL_ERROR else 422
     return ProblemError(status, answer.reason, answer.message, pod=pod)
-
-
-def _unknown(what: str) -> ProblemError:
-    return ProblemError(404, "NotFound", f"found no pod {what[:300]}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from starlette.applications import Starlette
@@ -16,9 +16,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from numalign.core.errors import NumalignError
 from numalign.web.answers import ProblemError, left_alone, problem_answer, told_problem
 from numalign.web.api import Api
+from numalign.web.host.history import Past
 from numalign.web.requests import Access
 from numalign.web.runs import Runs
 from numalign.web.serving.budgets import Budget
+from numalign.web.serving.limits import Limits
 
 _HEADERS: Final = (
     (b"cache-control", b"no-store"),
@@ -33,13 +35,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def application(api: Api, access: Access) -> Starlette:
-    def checked(endpoint: Endpoint) -> Endpoint:
-        async def call(request: Request) -> Response:
-            access.check_host(request)
-            access.check_reader(request)
-            return await endpoint(request)
-
-        return call
+    """All that an agent answers."""
 
     async def by_method(request: Request) -> Response:
         match request.method:
@@ -55,15 +51,20 @@ def application(api: Api, access: Access) -> Starlette:
             return await api.delete_pod(request)
         return await api.show_pod(request)
 
-    runs = Runs(api)
+    runs, past = Runs(api), Past(api.agent, api.recorder)
     routes: list[tuple[str, Endpoint, list[str]]] = [
         ("/", api.page, ["GET"]),
         ("/pods", by_method, ["GET", "POST", "DELETE"]),
         ("/pods/{uid}", one_pod, ["GET", "DELETE"]),
+        ("/pods/{uid}/explanation", api.explain_pod, ["GET"]),
         ("/pods/{uid}/log", api.log, ["GET"]),
         ("/runs", runs.start, ["POST"]),
         ("/runs/{uid}", runs.show, ["GET"]),
         ("/node", api.show_node, ["GET"]),
+        ("/capacity", api.show_capacity, ["GET"]),
+        ("/admission", api.ask, ["POST"]),
+        ("/history", past.list, ["GET"]),
+        ("/history/{moment}", past.show, ["GET"]),
         ("/manifests", api.list_manifests, ["GET"]),
         ("/capture", api.capture, ["GET"]),
         ("/decisions", api.list_decisions, ["GET"]),
@@ -73,6 +74,22 @@ def application(api: Api, access: Access) -> Starlette:
         ("/readyz", api.readyz, ["GET"]),
         ("/openapi.json", api.openapi, ["GET"]),
     ]
+    return assembled(routes, access, api.limits)
+
+
+def assembled(
+    routes: Iterable[tuple[str, Endpoint, list[str]]], access: Access, limits: Limits
+) -> Starlette:
+    """An application with these routes, each for those who may look only."""
+
+    def checked(endpoint: Endpoint) -> Endpoint:
+        async def call(request: Request) -> Response:
+            access.check_host(request)
+            access.check_reader(request)
+            return await endpoint(request)
+
+        return call
+
     app = Starlette(
         routes=[Route(path, checked(endpoint), methods=m) for path, endpoint, m in routes],
         middleware=[Middleware(_SecurityHeaders)],
@@ -86,7 +103,7 @@ def application(api: Api, access: Access) -> Starlette:
     )
     app.router.redirect_slashes = False
     app.state.access = access
-    app.state.budget = Budget(api.limits.streams_max, api.limits.costly_max)
+    app.state.budget = Budget(limits.streams_max, limits.costly_max)
     return app
 
 

@@ -21,9 +21,9 @@ from numalign.apps.scheduler.driver import Scheduler
 from numalign.core.errors import ConfigError, WireError
 from numalign.web import probes
 from numalign.web.answers import JSON_TYPE, ProblemError, left_alone, problem_answer, told_problem
-from numalign.web.api import Limits
 from numalign.web.requests import Access, body_of
 from numalign.web.serving.http_server import serve_app
+from numalign.web.serving.limits import Limits
 from numalign.web.serving.listeners import host_names, is_loopback, tcp_listener
 from numalign.web.serving.short_way import ShortAnswers
 from numalign.web.serving.tls import Tls, tls_context

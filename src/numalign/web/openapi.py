@@ -14,13 +14,20 @@ from numalign.apps.agent.views.answers import (
     Changes,
     Decisions,
     Error,
+    Explained,
     Health,
+    History,
+    HostCapacity,
     ManifestList,
     Node,
+    PastMoment,
     PodList,
     Run,
 )
+from numalign.apps.past.recorder import MOMENTS_MAX
+from numalign.web.host.history import ID_MAX
 from numalign.web.requests import DECISIONS_MAX, TAIL_LINES_MAX
+from numalign.wire.pods.asked import COUNT_MAX
 from numalign.wire.pods.manifests import LISTS
 from numalign.wire.pods.workloads import KINDS
 
@@ -57,8 +64,22 @@ _MANIFEST: Final[Schema] = {
         },
     ]
 }
+_QUESTION: Final[Schema] = {
+    "type": "object",
+    "properties": {
+        "shape": {"type": "object", "additionalProperties": {"type": ["string", "integer"]}},
+        "manifest": _STRING,
+        "name": {"type": "string", "maxLength": 253},
+        "count": {"type": "integer", "minimum": 1, "maximum": COUNT_MAX},
+        "search": {"type": "boolean"},
+    },
+    "additionalProperties": False,
+}
 # With all that is in them.
-_ANSWERS: Final = (Error, PodList, Changes, Node, ManifestList, Decisions, Health, Run)
+_ANSWERS: Final = (
+    *(Error, PodList, Changes, Node, HostCapacity, Explained),
+    *(ManifestList, Decisions, Health, Run, History, PastMoment),
+)
 _PLACES: Final = "#/components/schemas/{name}"
 
 
@@ -147,6 +168,23 @@ _RUN_BODY: Final = {
     "content": {"application/json": {"schema": _ANY_OBJECT}},
 }
 
+_QUESTION_BODY: Final = {
+    "required": True,
+    "description": "A shape (amounts of one container, and how many such pods), or a manifest as "
+    "text or by itself as YAML. At most 256 KiB; of more than 64 pods the first are asked about.",
+    "content": {
+        "application/json": {
+            "schema": _QUESTION,
+            "example": {"shape": {"cpu": "2", "memory": "1Gi"}, "count": 2},
+        },
+        "application/yaml": {"schema": _MANIFEST},
+    },
+}
+_ASK_ERRORS: Final = {
+    "e429": "more than 4 questions in a second; see Retry-After",
+    "e503": "too many questions are waiting; see Retry-After",
+}
+
 PATHS: Final[dict[str, dict[str, Schema]]] = {
     "/": {
         "get": _way(
@@ -219,6 +257,17 @@ PATHS: Final[dict[str, dict[str, Schema]]] = {
             is_guarded=True,
         ),
     },
+    "/pods/{uid}/explanation": {
+        "get": _way(
+            "What a pod costs where it sits; of one that was refused, why the host would refuse it "
+            "now and what would help, as 'numalign explain' says.",
+            {
+                "200": _answer("an explanation with its time", _ANY_OBJECT),
+                **_errors(e404="no such pod", **_ASK_ERRORS),
+            },
+            _UID,
+        )
+    },
     "/pods/{uid}/log": {
         "get": _way(
             "What a container has written.",
@@ -278,6 +327,56 @@ PATHS: Final[dict[str, dict[str, Schema]]] = {
             {"200": _answer("the host", _ref("Node")), **_BUSY},
         )
     },
+    "/capacity": {
+        "get": _way(
+            "How many more pods of each reference shape (--shapes) the host would take, and what "
+            "is idle on its NUMA nodes to no use.",
+            {"200": _answer("shapes and stranded resources", _ref("HostCapacity")), **_BUSY},
+        )
+    },
+    "/admission": {
+        "post": {
+            **_way(
+                "Would these pods be admitted now, and where, or what would help? Nothing changes. "
+                "Each is asked about on the host as those before it left it.",
+                {
+                    "200": _answer("the same as of 'numalign explain -o json'", _ref("Explained")),
+                    **_errors(
+                        e400="not a shape or a pod",
+                        e403="from a web page of another site",
+                        e408="the body did not come",
+                        e413="the body is larger than 256 KiB",
+                        e415="another type than JSON or YAML",
+                        **_ASK_ERRORS,
+                    ),
+                },
+            ),
+            "requestBody": _QUESTION_BODY,
+        }
+    },
+    "/history": {
+        "get": _way(
+            "The last decisions and other moments of the host, newest last, and charts of the last "
+            "day. Kept over restarts of the agent, within 9 MiB.",
+            {"200": _answer("moments", _ref("History")), **_errors(e400="a bad number"), **_BUSY},
+            _parameter("limit", "query", "at most so many of the newest", _numbers(1, MOMENTS_MAX)),
+            _parameter("before", "query", "only those before this id", _numbers(0, ID_MAX)),
+            _parameter("since", "query", "only those after this id", _numbers(0, ID_MAX)),
+            _parameter("series", "query", "false leaves the charts out", _BOOLEAN),
+        )
+    },
+    "/history/{moment}": {
+        "get": _way(
+            "The host right after a moment: who was there, and how it was decided.",
+            {
+                "200": _answer("the host then", _ref("PastMoment")),
+                **_errors(e400="a bad flag", e404="no such moment, or it is forgotten"),
+                **_BUSY,
+            },
+            _parameter("moment", "path", "the id of the moment"),
+            _parameter("trace", "query", "true: with the trace of the decision", _BOOLEAN),
+        )
+    },
     "/manifests": {
         "get": _way(
             "The files of the directory of manifests, their pods, and what is wrong with them.",
@@ -307,8 +406,8 @@ PATHS: Final[dict[str, dict[str, Schema]]] = {
     },
     "/events": {
         "get": _way(
-            "Everything that happens from now on, as server-sent events. A slow reader loses the "
-            "oldest.",
+            "Everything that happens from now on, as server-sent events; 'still' says every 15 s "
+            "that nothing did. A slow reader loses the oldest.",
             {
                 "200": _answer("events", kind="text/event-stream"),
                 **_errors(e503="too many streams"),
@@ -344,10 +443,15 @@ _OPERATIONS: Final = {
     ("/pods", "delete"): "deleteNamedPod",
     ("/pods/{uid}", "get"): "showPod",
     ("/pods/{uid}", "delete"): "deletePod",
+    ("/pods/{uid}/explanation", "get"): "explainPod",
     ("/pods/{uid}/log", "get"): "readLog",
     ("/runs", "post"): "createRun",
     ("/runs/{uid}", "get"): "showRun",
     ("/node", "get"): "showNode",
+    ("/capacity", "get"): "showCapacity",
+    ("/admission", "post"): "askAdmission",
+    ("/history", "get"): "listHistory",
+    ("/history/{moment}", "get"): "showMoment",
     ("/manifests", "get"): "listManifests",
     ("/capture", "get"): "capture",
     ("/decisions", "get"): "listDecisions",

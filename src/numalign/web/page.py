@@ -1,21 +1,56 @@
-"""One read-only page for people: the machine with who sits where, pods, and the last decisions.
+"""The pages for people: one file of their own each, made of parts that have one subject each.
 
-It is self-contained and reads the same JSON as everybody else. Its policy allows just this style
-and this script, by their hashes; texts of pods are only ever set as text, never as HTML.
+A page is self-contained and reads the same JSON as everybody else. Its policy allows just its own
+style and script, by their hashes; texts of pods are only ever set as text, never as HTML.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import json
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import resources
 from typing import Final
 
+_FILES: Final = resources.files("numalign.web").joinpath("page_files")
+_SCRIPT_TOP: Final = "'use strict';\n"
 
-def _file(name: str) -> str:
-    return resources.files("numalign.web").joinpath("page_files", name).read_text("utf-8")
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A page, and the Content-Security-Policy that goes with it."""
+
+    text: str
+    policy: str
+
+
+def read(name: str) -> str:
+    """One of the files of the pages, such as style/base.css."""
+    return _FILES.joinpath(*name.split("/")).read_text("utf-8")
+
+
+def scripts_of(folder: str) -> list[str]:
+    """The scripts of a folder and of those in it, in the order of their names."""
+    found = []
+    for one in sorted(_FILES.joinpath(*folder.split("/")).iterdir(), key=lambda file: file.name):
+        if one.is_dir():
+            found += scripts_of(f"{folder}/{one.name}")
+        elif one.name.endswith(".js"):
+            found.append(read(f"{folder}/{one.name}"))
+    return found
+
+
+def rendered(html: str, styles: Sequence[str], scripts: Sequence[str]) -> Rendered:
+    """A page of its parts: one style for /*STYLE*/, and one script for /*SCRIPT*/."""
+    style, script = "".join(styles), _SCRIPT_TOP + "".join(scripts)
+    policy = (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    )
+    text = html.replace("/*STYLE*/", style, 1).replace("/*SCRIPT*/", script, 1)
+    return Rendered(text, policy)
 
 
 def _hash(text: str) -> str:
@@ -23,27 +58,8 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-_STYLE: Final = _file("page.css")
-_SCRIPT: Final = _file("page.js")
-
-CONTENT_POLICY: Final = (
-    f"default-src 'none'; style-src {_hash(_STYLE)}; script-src {_hash(_SCRIPT)}; "
-    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'"
+HOST: Final = rendered(
+    read("host/host.html"), [read("style/base.css"), read("style/host.css")], scripts_of("host")
 )
-_TEMPLATE: Final = (
-    _file("page.html").replace("/*STYLE*/", _STYLE, 1).replace("/*SCRIPT*/", _SCRIPT, 1)
-)
-PAGE: Final = _TEMPLATE.replace("<!--STORED-->", "", 1)
-_META_POLICY: Final = CONTENT_POLICY.replace("; frame-ancestors 'none'", "").replace(
-    "connect-src 'self'", "connect-src 'none'"
-)
-
-
-def stored_page(answers: Mapping[str, object]) -> str:
-    """The page of a host that does not run, with the answers that an agent would give in it."""
-    data = json.dumps(answers, separators=(",", ":")).replace("<", "\\u003c")
-    policy = f'<meta http-equiv="Content-Security-Policy" content="{_META_POLICY}">'
-    stored = f'<script type="application/json" id="stored">{data}</script>'
-    page = _TEMPLATE.replace('<meta charset="utf-8">', f'<meta charset="utf-8">\n{policy}', 1)
-    return page.replace("<!--STORED-->", stored, 1)
+PAGE: Final = HOST.text
+CONTENT_POLICY: Final = HOST.policy

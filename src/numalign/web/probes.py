@@ -12,8 +12,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from numalign.web.answers import health_answer, json_answer
-from numalign.web.api import Limits
 from numalign.web.serving.http_server import serve_app
+from numalign.web.serving.limits import Limits
 from numalign.web.serving.listeners import tcp_listener
 
 LIMITS: Final = Limits(connections_max=32)

@@ -10,12 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from numalign.apps.agent.metrics import AgentMetrics
+from numalign.apps.agent.views.node import agent_source
 from numalign.apps.agent.views.port import AgentPort
+from numalign.apps.past.recorder import Recorder
 from numalign.core.errors import ConfigError
-from numalign.web.api import Api, Limits
+from numalign.core.fleet.measures import Mix
+from numalign.web.api import Api
 from numalign.web.application import application
 from numalign.web.requests import Access
 from numalign.web.serving.http_server import SHUTDOWN_SECONDS, QuietServer
+from numalign.web.serving.limits import Limits
 from numalign.web.serving.listeners import (
     host_names,
     is_loopback,
@@ -62,6 +66,8 @@ async def serve(
     tcp: Tcp | None,
     metrics: AgentMetrics | None = None,
     limits: Limits | None = None,
+    mix: Mix = (),
+    recorder: Recorder | None = None,
     on_started: Callable[[Sequence[str]], None] | None = None,
 ) -> None:
     """Serves until cancelled.
@@ -70,7 +76,9 @@ async def serve(
     loses none. ``on_started`` is told the addresses once both sockets answer.
     """
     counted = metrics or AgentMetrics(agent.setup)
-    api = Api(agent, counted, limits or Limits())
+    api = Api(agent, limits or Limits(), mix=mix, metrics=counted, recorder=recorder)
+    if recorder is not None:
+        api.source = agent_source(agent.machine, "history")
     with contextlib.ExitStack() as stack:
         tls = None if tcp is None or tcp.tls is None else tls_context(tcp.tls)
         tcp_socket = None
@@ -91,6 +99,7 @@ async def serve(
         try:
             await _run(api, servers, lambda: on_started(addresses) if on_started else None)
         finally:
+            api.asking.close()
             if counting is not None:
                 counting.cancel()
                 await asyncio.gather(counting, return_exceptions=True)

@@ -20,7 +20,7 @@ REJECTED = "Pod was rejected: "
 
 def predicted(found, pod):
     """Reason, message, CPUs and memory nodes by container."""
-    [outcome] = outcomes(found, [pod], is_critical=True)
+    [outcome] = outcomes(found.snapshot, [pod], is_critical=True)
     words = refusal(outcome.verdict)
     if words is not None:
         return words[0], REJECTED + words[1], {}, {}

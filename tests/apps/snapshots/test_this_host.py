@@ -69,7 +69,7 @@ def test_pods_of_the_state_are_not_freed_although_nobody_knows_them(tmp_path):
     assert any("NUMA nodes of 3 free devices" in note for note in found.notes)
     # Node 0 is full: two CPUs are reserved and six are held. Were they freed, both would fit.
     asked = records(pod("new", "6", "1Gi"), pod("small", "4", "1Gi"))
-    answers = [as_data(o) for o in outcomes(found, asked)]
+    answers = [as_data(o) for o in outcomes(found.snapshot, asked)]
     assert [a["admitted"] for a in answers] == [True, False]
     assert answers[1]["reason"] == "TopologyAffinityError"
     before = found.snapshot.state.cpu.entries["uid-db"]
@@ -143,7 +143,7 @@ def test_devices_that_only_the_api_knows_count_too(tmp_path):
         inputs_in(with_pod_resources(root, resources_view(*kubelet_state(RUNNING))), "host")
     )
     assert len(found.snapshot.state.devices.resources[GPU].ids) == len(DEVICES)
-    [answer] = outcomes(found, records(pod("next", "1", "1Gi", gpus=1)))
+    [answer] = outcomes(found.snapshot, records(pod("next", "1", "1Gi", gpus=1)))
     assert as_data(answer)["admitted"]
 
 
@@ -164,7 +164,7 @@ def test_what_pods_that_are_gone_still_hold_in_the_files_is_free_for_the_next(tm
     found = loaded(inputs_in(with_pod_resources(root, view), "host"))
     assert set(found.snapshot.state.pods) == ({"uid-web"} if left else set())
     assert any("PodResources does not list" in note for note in found.notes)
-    [answer] = outcomes(found, records(pod("next", "2", "1Gi", gpus=2)))
+    [answer] = outcomes(found.snapshot, records(pod("next", "2", "1Gi", gpus=2)))
     assert as_data(answer)["admitted"]
 
 

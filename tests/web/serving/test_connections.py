@@ -12,9 +12,9 @@ import pytest
 from tests.web.in_memory_agent import InMemoryAgent, served
 
 from numalign.adapters.local import descriptors
-from numalign.web.api import Limits
 from numalign.web.serving.connections import LOOPBACK, peer_of
 from numalign.web.serving.http_server import serve_app
+from numalign.web.serving.limits import Limits
 from numalign.web.serving.listeners import tcp_listener
 
 EVENTS = b"GET /events HTTP/1.1\r\nhost: localhost\r\n\r\n"

@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import Any, Final
 
 from numalign.core.asker import Abilities, Asker
-from numalign.core.fleet.measures import Mix
 from numalign.core.kubelet.cgroup_limits import mems_of
 from numalign.core.kubelet.devices.devices import Device
 from numalign.core.kubelet.devices.plugin_answer import Allocation
@@ -319,7 +318,6 @@ class AgentSetup:
     without_mempolicy: str = ""  # why the runtime sets no memory policies, if it does not
     runs_containers: bool = False  # in a container runtime
     abilities: Abilities | None = None  # what processes can be given; None: it is not looked at
-    shapes: Mix = ()  # whose room is shown
 
 
 def placed_cpus(setup: AgentSetup, state: AgentState, uid: str, container: Container) -> int:
@@ -350,7 +348,31 @@ def sits_on(setup: AgentSetup, state: AgentState, uid: str, container: Container
     own = state.host.cpu.entries.get(uid, {}).get(container.name)
     if own is None and state.pods[uid].containers[container.name].state is RunState.EXITED:
         return 0
+    if has_passed_on(state, uid, container):
+        return own_cpus(state, uid, container) or 0
     return placed_cpus(setup, state, uid, container)
+
+
+def has_passed_on(state: AgentState, uid: str, container: Container) -> bool:
+    """Whether it is an init container that has ended: what it had is for those after it."""
+    status = state.pods[uid].containers[container.name]
+    return container.is_regular_init and status.state is RunState.EXITED
+
+
+def own_cpus(state: AgentState, uid: str, container: Container) -> int | None:
+    """The CPUs that only this container holds; None: none of its own, or no more.
+
+    An init container that has ended leaves its CPUs to those after it. What these do not need
+    stays with the pod, and so with it.
+    """
+    entries = state.host.cpu.entries.get(uid, {})
+    own = entries.get(container.name)
+    if own is None or not has_passed_on(state, uid, container):
+        return own
+    for name, others in entries.items():
+        if name != container.name:
+            own &= ~others
+    return own or None
 
 
 def placed_nodes(state: AgentState, uid: str, name: str) -> int | None:

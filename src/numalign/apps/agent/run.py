@@ -24,7 +24,6 @@ from numalign.adapters.local.askers import own_abilities
 from numalign.adapters.local.files import read_bounded
 from numalign.adapters.local.manifests import ManifestDirectory
 from numalign.adapters.local.objects import Objects
-from numalign.adapters.local.shapes import read_mix
 from numalign.adapters.local.state_files import StateDirectory
 from numalign.adapters.processes.runtime import ProcessRuntime
 from numalign.adapters.sources import discovery
@@ -78,7 +77,6 @@ class Options:
     host_name: str = field(default_factory=lambda: os.uname().nodename)
     objects_dir: Path | None = None  # of ConfigMaps and Secrets
     pods_as: Asker | None = None  # whose the manifests are; None: their owners'
-    shapes: Path | None = None  # reference shapes, whose room is shown
 
 
 @dataclass(slots=True)
@@ -149,7 +147,6 @@ async def assemble(options: Options, now: Callable[[], float] | None = None) -> 
         setup,
         has_weighted_interleave=Path(WEIGHTS).is_dir(),
         without_mempolicy=WITHOUT_MEMPOLICY.get(options.runtime, ""),
-        shapes=read_mix(options.shapes),
     )
     files = StateDirectory(options.state_dir, [device_checkpoint.FOLDER])
     files.prepare()

@@ -22,6 +22,7 @@ from numalign.apps.exporter.step import step
 from numalign.core.cluster.publish.export import Key, KnownPod
 from numalign.core.cluster.publish.zones import HostTopology
 from numalign.core.errors import ApiError, NumalignError
+from numalign.core.pod import Pod
 from numalign.wire.kubernetes import nrt
 from numalign.wire.kubernetes.api import PODS
 from numalign.wire.pods.running import known_pod
@@ -51,6 +52,8 @@ class Driver:
         self._requests: asyncio.Queue[events.Request] = asyncio.Queue()
         self._timer: asyncio.TimerHandle | None = None
         self._first_look: asyncio.Future[None] | None = None  # if somebody waits for it
+        # Who shows the host on a page.
+        self.on_seen: Callable[[HostTopology, list[Pod]], None] = lambda _found, _pods: None
 
     async def run(self) -> None:
         work = [self._work()]
@@ -138,6 +141,7 @@ class Driver:
             case events.ShowObject(topology):
                 assert not isinstance(self._publish, Publisher), "it is written, not shown"
                 self._publish(topology)
+                self.on_seen(topology, [known.pod for known in self.state.pods.values()])
             case events.ReportSuccess():
                 self._metrics.last_success.set_to_current_time()
                 if self._first_look is not None and not self._first_look.done():
@@ -199,7 +203,9 @@ class Driver:
         written = await self._publisher.write(topology, host_uid)
         size = written.placement_bytes
         self._metrics.placement_bytes.set(size)
-        self._metrics.seen(topology, [known.pod for known in self.state.pods.values()])
+        pods = [known.pod for known in self.state.pods.values()]
+        self._metrics.seen(topology, pods)
+        self.on_seen(topology, pods)
         log.info("published", host=topology.name, zones=len(topology.zones), placement=size)
         if not size:
             log.warning("placement_left_out", host=topology.name, reason=nrt.TOO_LARGE)

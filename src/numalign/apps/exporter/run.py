@@ -12,6 +12,7 @@ from numalign.apps.exporter.metrics import ExporterMetrics
 from numalign.apps.exporter.model import ExporterState, Setup, problems
 from numalign.apps.exporter.publishing import Publisher
 from numalign.apps.exporter.scanning import Scanner
+from numalign.apps.exporter.shown import ShownHost
 from numalign.core.cluster.publish.zones import HostTopology
 
 
@@ -36,6 +37,7 @@ class Exporter:
             writes=isinstance(publish, Publisher),
         )
         self._driver: Driver | None = None
+        self.shown = ShownHost(self.problems)
 
     def problems(self) -> list[str]:
         """Why what is published may not be true; empty if all is well."""
@@ -55,4 +57,5 @@ class Exporter:
 
     def _new_driver(self, setup: Setup) -> Driver:
         self._driver = Driver(setup, self._scanner, self._api, self._publish, self.metrics)
+        self._driver.on_seen = self.shown.published
         return self._driver

@@ -6,9 +6,8 @@ from typing import Any
 
 import msgspec
 
-from numalign.apps.simulator.moments import pod_record
 from numalign.core.cluster.publish.fingerprint import fingerprint
-from numalign.core.cluster.publish.placement import PlacedContainer, PlacedPod, PublishedPlacement
+from numalign.core.cluster.publish.of_state import placement_of
 from numalign.core.cluster.publish.zones import (
     FINGERPRINT_ATTRIBUTE,
     POLICY_ATTRIBUTE,
@@ -21,12 +20,11 @@ from numalign.core.cluster.publish.zones import (
 )
 from numalign.core.fleet.simulation.model import SimHost
 from numalign.core.fleet.simulation.run import Simulation
-from numalign.core.kubelet.admission.admission import placements
 from numalign.core.kubelet.admission.node_fit import PODS
-from numalign.core.kubelet.devices.devices import Device
 from numalign.core.values.quantity import Quantity
 from numalign.wire.fleet.capture import FleetCapture
 from numalign.wire.kubernetes import nrt
+from numalign.wire.pods.running import record_of_pod
 
 POOL_LABEL = "node-pool"
 
@@ -61,7 +59,10 @@ def _node(host: SimHost) -> dict[str, Any]:
 
 
 def _pod(host: SimHost, uid: str, owner: str) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(pod_record(host.state.pods[uid], owner))
+    found: dict[str, Any] = msgspec.to_builtins(record_of_pod(host.state.pods[uid]))
+    found["metadata"]["ownerReferences"] = [
+        {"kind": "ReplicaSet", "name": owner, "uid": owner, "controller": True}
+    ]
     found["spec"]["nodeName"] = host.name
     found["status"] = {"phase": "Running"}
     return found
@@ -69,7 +70,7 @@ def _pod(host: SimHost, uid: str, owner: str) -> dict[str, Any]:
 
 def topology_of(host: SimHost) -> HostTopology:
     """What the host publishes."""
-    settings = host.frame.host.settings
+    settings, pods_max = host.frame.host.settings, host.frame.totals[PODS]
     names = [(pod.namespace, pod.name) for pod in host.state.pods.values()]
     nodes = sorted(host.frame.host.info.nodes, key=lambda node: node.id)
     zones = tuple(
@@ -91,39 +92,6 @@ def topology_of(host: SimHost) -> HostTopology:
         Attribute(SCOPE_ATTRIBUTE, settings.topology_scope),
         Attribute(FINGERPRINT_ATTRIBUTE, fingerprint(names)),
     )
-    return HostTopology(host.name, zones, attributes, placement=_placement(host))
-
-
-def _placement(host: SimHost) -> PublishedPlacement:
-    built, state = host.frame.host, host.state
-    pods = tuple(
-        PlacedPod(
-            pod.namespace,
-            pod.name,
-            pod.uid,
-            tuple(
-                PlacedContainer(p.container, p.cpus or 0, p.memory, p.devices)
-                for p in placements(state, pod)
-            ),
-            state.cpu.pod_sets.get(pod.uid, 0),
-            state.memory.pod_blocks.get(pod.uid, ()),
-        )
-        for pod in state.pods.values()
-    )
-    devices = {
-        name: tuple(
-            Device(device, found.nodes_of[device], bool(found.healthy >> i & 1))
-            for i, device in enumerate(found.ids)
-        )
-        for name, found in state.devices.resources.items()
-    }
-    is_grouped = any(len(node.cells) > 1 for node in state.memory.machine.values())
-    return PublishedPlacement(
-        built.info,
-        built.settings,
-        devices,
-        pods,
-        state.cpu.shared,
-        host.frame.totals[PODS],
-        state.memory.machine if is_grouped else {},
+    return HostTopology(
+        host.name, zones, attributes, placement=placement_of(host.frame.host, host.state, pods_max)
     )

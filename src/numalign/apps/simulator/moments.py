@@ -16,21 +16,13 @@ from numalign.core.fleet.simulation.model import SimHost
 from numalign.core.fleet.simulation.run import Simulation
 from numalign.core.kubelet.admission.node_fit import PODS
 from numalign.core.machine.machine import Machine
-from numalign.core.pod import Pod
 from numalign.wire import bundle
 from numalign.wire.bundle import About, Bundle, DeviceRecord
 from numalign.wire.checkpoints import state_files
 from numalign.wire.fleet.scenario.reading import Scenario
 from numalign.wire.kubelet.config import KubeletConfig, document_of
 from numalign.wire.machine.machine_yaml import to_json
-from numalign.wire.pods.records import (
-    ContainerRecord,
-    Metadata,
-    OwnerReference,
-    PodRecord,
-    PodSpec,
-    Resources,
-)
+from numalign.wire.pods.running import record_of_pod
 
 _TIME: Final = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(s|m|h|d)?")
 _UNITS: Final = {None: 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -107,7 +99,7 @@ def host_bundle(scenario: Scenario, opened: OpenedHost) -> Bundle:
         notes=(when(scenario, opened),),
     )
     files = state_files.encoded(host.state, settings)
-    records = tuple(pod_record(pod) for pod in host.state.pods.values())
+    records = tuple(record_of_pod(pod) for pod in host.state.pods.values())
     return Bundle(
         about,
         {
@@ -124,29 +116,3 @@ def _devices(host: SimHost, name: str) -> Iterable[DeviceRecord]:
     for number, device in enumerate(resource.ids):
         is_healthy = bool(resource.healthy >> number & 1)
         yield DeviceRecord(device, resource.nodes_of[device], is_healthy)
-
-
-def pod_record(pod: Pod, owner: str = "") -> PodRecord:
-    containers = [
-        ContainerRecord(
-            name=container.name,
-            resources=Resources(
-                requests={n: str(q) for n, q in container.requests.items()},
-                limits={n: str(q) for n, q in container.limits.items()},
-            ),
-        )
-        for container in pod.containers
-    ]
-    return PodRecord(
-        metadata=Metadata(
-            name=pod.name,
-            namespace=pod.namespace,
-            uid=pod.uid,
-            ownerReferences=[_made_by(owner)] if owner else None,
-        ),
-        spec=PodSpec(containers=containers),
-    )
-
-
-def _made_by(owner: str) -> OwnerReference:
-    return OwnerReference("apps/v1", "ReplicaSet", owner, owner, controller=True)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from numalign.apps.snapshots import verdicts
-from numalign.apps.snapshots.inputs import LoadedSnapshot
 from numalign.core.explain import placement_cost
 from numalign.core.explain.causes import Case
 from numalign.core.explain.explain import asked, explain
@@ -22,10 +21,10 @@ SHOWN_MAX = 24  # changes of one answer
 
 
 def answers(
-    loaded: LoadedSnapshot, records: Iterable[PodRecord], *, going: Going, search: bool = True
+    snapshot: HostSnapshot, records: Iterable[PodRecord], *, going: Going, search: bool = True
 ) -> Iterator[dict[str, Any]]:
     """What the host says to each pod in turn, why, and what would help."""
-    for outcome in verdicts.outcomes(loaded, records):
+    for outcome in verdicts.outcomes(snapshot, records):
         case = asked(outcome.before, outcome.pod)
         found = answer(outcome.before, case, going=going, search=search)
         if isinstance(outcome.verdict, Admitted):

@@ -37,6 +37,8 @@ class SnapshotInputs:
     devices: Mapping[str, tuple[Device, ...]] | None = None  # as the plugins report them
     pods_max: int | None = None  # None: what the configuration says
     notes: tuple[str, ...] = ()
+    origin: str = ""  # of a bundle: kubelet, agent or simulation
+    taken_at: str = ""  # when a bundle was made, in UTC
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,6 +170,8 @@ def inputs_in(
         devices=found.devices(),
         pods_max=about.pods_max,
         notes=(*about.notes, *notes),
+        origin=about.origin,
+        taken_at=about.created_at,
     )
 
 

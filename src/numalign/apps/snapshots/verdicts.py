@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from numalign.apps.snapshots.inputs import LoadedSnapshot
 from numalign.core.explain.alignment import PlacedContainer, placed
 from numalign.core.kubelet.admission.verdict import HostSnapshot, Verdict, decide, refusal
 from numalign.core.kubelet.decisions import Admitted
@@ -31,10 +30,9 @@ class Outcome:
 
 
 def outcomes(
-    loaded: LoadedSnapshot, records: Iterable[PodRecord], *, is_critical: bool = False
+    snapshot: HostSnapshot, records: Iterable[PodRecord], *, is_critical: bool = False
 ) -> Iterator[Outcome]:
     """Each pod asked in turn, on the host as those before have left it."""
-    snapshot = loaded.snapshot
     for number, record in enumerate(records):
         pod = core_pod(record)
         if pod.uid in snapshot.state.pods:

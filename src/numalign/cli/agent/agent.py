@@ -43,7 +43,7 @@ StateOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class ListenOptions:
-    """Where the API listens besides its unix socket."""
+    """Where the API listens besides its unix socket, and which shapes it counts."""
 
     listen: Annotated[
         str,
@@ -56,6 +56,7 @@ class ListenOptions:
     tls_cert: TlsCertOption = None
     tls_key: TlsKeyOption = None
     allowed_host: AllowedHostOption = None
+    shapes: ShapesOption = None
 
 
 CriSocketOption = Annotated[
@@ -88,7 +89,7 @@ def socket_of(text: str | None) -> Path | None:
     )
 )
 @unfold
-def agent(  # noqa: PLR0913 - one parameter for each option
+def agent(
     *,
     config: ConfigOption = None,
     pods: Annotated[
@@ -117,7 +118,6 @@ def agent(  # noqa: PLR0913 - one parameter for each option
         ),
     ] = None,
     machine: MachineOption = None,
-    shapes: ShapesOption = None,
     listening: ListenOptions,
 ) -> int:
     """Run the node agent: admit pods, run and pin them, repair drift.
@@ -137,5 +137,4 @@ def agent(  # noqa: PLR0913 - one parameter for each option
         ends_pods=False,
         cri_socket=cri_socket,
         objects=objects,
-        shapes=shapes,
     )

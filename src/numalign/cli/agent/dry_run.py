@@ -28,7 +28,7 @@ def show_place(ctx: typer.Context, wish: Wish, socket: str) -> int:
     if wish.policy is not None:
         host = with_policy(loaded.snapshot.host, wish.policy)
         loaded = replace(loaded, snapshot=replace(loaded.snapshot, host=host))
-    [found] = verdicts.outcomes(loaded, [record])
+    [found] = verdicts.outcomes(loaded.snapshot, [record])
     if found.is_admitted and wish.memory_policy is not None:
         _check_mempolicy(found, wish.memory_policy)
     show(Output.of(ctx), "table", [found], "'--wait' queues it until it fits.")

@@ -13,16 +13,20 @@ from typing import Final
 
 from numalign.adapters.local import paths, trial
 from numalign.adapters.local.private import check_contents, check_private, make_private
+from numalign.adapters.local.shapes import read_mix
 from numalign.adapters.sources.discovery import discover
 from numalign.apps.agent.metrics import AgentMetrics
+from numalign.apps.agent.notes import Note
 from numalign.apps.agent.run import Options, Parts, assemble, read_config, run
 from numalign.apps.agent.saved import STATE_FILES
 from numalign.apps.agent.starting.check import Asked, compared
+from numalign.apps.past.recorder import Recorder
 from numalign.cli.agent.agent import ListenOptions, check_runtime, socket_of
 from numalign.cli.daemon import address, configure_logs
 from numalign.cli.output import command_name
 from numalign.core.asker import Asker
 from numalign.core.errors import CorruptCheckpointError, NumalignError, PeerError, StartError
+from numalign.core.fleet.measures import Mix
 from numalign.core.kubelet.start_advice import with_advice
 from numalign.web.server import Tcp, serve
 from numalign.web.serving.tls import Tls, tls_of
@@ -46,7 +50,6 @@ def run_agent(  # noqa: PLR0913 - the options of a command
     cri_socket: str | None = None,
     objects: Path | None = None,
     pods_as: Asker | None = None,
-    shapes: Path | None = None,
 ) -> int:
     """Runs an agent until it is told to stop; the exit code."""
     check_runtime(runtime)
@@ -62,8 +65,8 @@ def run_agent(  # noqa: PLR0913 - the options of a command
         socket_of(cri_socket),
         objects_dir=objects,
         pods_as=pods_as,
-        shapes=shapes,
     )
+    mix = read_mix(listening.shapes)
     lines_dropped = configure_logs()
     make_private(directory)
     is_trial = pods_as is not None
@@ -72,7 +75,7 @@ def run_agent(  # noqa: PLR0913 - the options of a command
     try:
         with alone(directory), noted:
             where = None if tcp is None else _tcp(directory, tcp, tls, listening.allowed_host or ())
-            asyncio.run(_served(options, where, lines_dropped, ends_pods=ends_pods))
+            asyncio.run(_served(options, where, lines_dropped, mix, ends_pods=ends_pods))
     except (StartError, CorruptCheckpointError) as error:
         print(f"error: {with_advice(str(error))}", file=sys.stderr)
         _say_what_to_do(options)
@@ -136,27 +139,43 @@ def _tcp(
 
 
 async def _served(
-    options: Options, tcp: Tcp | None, lines_dropped: Callable[[], int], *, ends_pods: bool
+    options: Options,
+    tcp: Tcp | None,
+    lines_dropped: Callable[[], int],
+    mix: Mix,
+    *,
+    ends_pods: bool,
 ) -> None:
     parts = await assemble(options)
-    metrics = AgentMetrics(parts.agent.setup, lines_dropped)
-    parts.agent.journal.on_note = lambda note, seconds: metrics.note(
-        note, parts.agent.state, seconds
-    )
+    agent = parts.agent
+    metrics = AgentMetrics(agent.setup, lines_dropped)
+    recorder = Recorder(agent.setup, options.state_dir, agent.machine.name)
+
+    def note(one: Note, seconds: float) -> None:
+        metrics.note(one, agent.state, seconds)
+        recorder.heard(one, agent.state, agent.now())
+
+    agent.journal.on_note = note
     parts.agent.on_registered = metrics.registered
     parts.agent.on_allocated = metrics.allocated
     parts.agent.on_asked = metrics.asked
     parts.agent.pace.on_delay = metrics.delayed
-    for note in parts.notes:
-        print(f"note: {note}", file=sys.stderr)
+    for text in parts.notes:
+        print(f"note: {text}", file=sys.stderr)
     api = serve(
         parts.agent,
         unix_socket=paths.socket_path(options.state_dir),
         tcp=tcp,
         metrics=metrics,
+        mix=mix,
+        recorder=recorder,
         on_started=lambda addresses: _say_where(options, addresses, ends_pods=ends_pods),
     )
-    await run(parts, api, before_end=_end_pods(parts) if ends_pods else None)
+    kept = recorder.run(lambda: agent.state, agent.now)
+    try:
+        await run(parts, api, kept, before_end=_end_pods(parts) if ends_pods else None)
+    finally:
+        await recorder.finish()
 
 
 def _say_where(options: Options, addresses: Sequence[str], *, ends_pods: bool) -> None:

@@ -110,10 +110,10 @@ def _changes(agent: AgentClient) -> Iterator[None]:
     """One item whenever something may have changed, until the agent ends its stream of events."""
     with agent.stream("/events") as parts:
         for part in parts:
-            # The first part only says hello, but something may have happened before it; a comment
+            # The first part only says hello, but something may have happened before it; 'still'
             # says that the agent lives.
             yield
-            if b"event: " in part:
+            if b"event: " in part and not part.startswith(b"event: still"):
                 time.sleep(SETTLE_SECONDS)
                 yield
     raise PeerError(f"{agent.where}: the agent has ended the stream of events.", retry=True)

@@ -45,7 +45,11 @@ class Cluster:
 
 def from_capture(path: Path) -> Cluster:
     """The cluster in a file of 'numalign capture --cluster'."""
-    found = read_fleet(path)
+    return cluster_in(read_fleet(path))
+
+
+def cluster_in(found: FleetCapture) -> Cluster:
+    """The cluster of a capture."""
     return Cluster(
         tuple(_decoded(HOSTS, found.hosts, host_from_json)),
         {one.name: one for one in _decoded(NRTS, found.topologies, _topology)},

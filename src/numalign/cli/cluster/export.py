@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -22,10 +24,13 @@ from numalign.cli.output import Output
 from numalign.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from numalign.apps.exporter.run import Exporter
     from numalign.apps.exporter.scanning import Sources
     from numalign.core.cluster.publish.zones import HostTopology
+    from numalign.core.fleet.measures import Mix
 
 LISTEN_DEFAULT: Final = "127.0.0.1:8422"
+PAGE_DEFAULT: Final = "127.0.0.1:8428"
 KUBELET: Final = Path("/var/lib/kubelet")
 INTERVAL_SECONDS_MIN: Final = 1.0
 
@@ -42,6 +47,7 @@ class _How:
     kubeconfig: Path | None
     address: tuple[str, int] | None
     shapes: Path | None
+    page: tuple[str, int] | None
 
 
 @app.command(
@@ -92,6 +98,12 @@ def export(  # noqa: PLR0913, PLR0917 - one parameter for each option
     ] = False,
     kubeconfig: KubeconfigOption = None,
     listen: ProbesOption = LISTEN_DEFAULT,
+    page: Annotated[
+        bool, typer.Option("--page", help="Serve a page with this host, at --page-listen.")
+    ] = False,
+    page_listen: Annotated[
+        str, typer.Option("--page-listen", help="Address of that page, on loopback.")
+    ] = PAGE_DEFAULT,
 ) -> None:
     """Publish this host's NUMA nodes as a NodeResourceTopology.
 
@@ -117,7 +129,11 @@ def export(  # noqa: PLR0913, PLR0917 - one parameter for each option
         excluded=frozenset(exclude or ()),
     )
     out = Output.of(ctx)
-    how = _How(out, interval, oneshot, no_publish, take_over, kubeconfig, address(listen), shapes)
+    where = address(page_listen, option="--page-listen") if page else None
+    how = _How(
+        *(out, interval, oneshot, no_publish, take_over, kubeconfig),
+        *(address(listen), shapes, where),
+    )
     asyncio.run(_run(sources, how))
 
 
@@ -148,7 +164,32 @@ async def _run(sources: Sources, how: _How) -> None:
         if how.is_oneshot:
             await exporter.once()
         else:
-            await until_stopped(exporter.run(), exporter, how.address)
+            work = exporter.run()
+            if how.page is not None:
+                work = _with_page(work, exporter, mix, how.page)
+            await until_stopped(work, exporter, how.address)
+
+
+async def _with_page(
+    work: Coroutine[None, None, None], exporter: Exporter, mix: Mix, where: tuple[str, int]
+) -> None:
+    import asyncio
+
+    from numalign import __version__
+    from numalign.apps.cluster_view.tiles import FleetSource
+    from numalign.web.fleet.beside import serve_fleet
+    from numalign.web.fleet.hub import FleetHub
+
+    shown = exporter.shown
+    source = FleetSource("exporter", "This host", __version__, live=True)
+    hub = FleetHub(shown.look, shown.pods_on, source, mix)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(work)
+        group.create_task(serve_fleet(hub, where, on_started=_say_page))
+
+
+def _say_page(where: str) -> None:
+    print(f"In a browser: {where}/", file=sys.stderr, flush=True)
 
 
 def _print(out: Output, topology: HostTopology) -> None:

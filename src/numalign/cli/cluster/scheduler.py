@@ -113,6 +113,15 @@ class Asked:
             help="Another address, for probes and metrics only; other hosts may reach it.",
         ),
     ] = ""
+    page_listen: Annotated[
+        str | None,
+        optional(
+            "--page-listen",
+            metavar="ADDRESS",
+            help="Address of the page with all hosts, on loopback; '' for none. Without it: "
+            "127.0.0.1:8426, if that is free.",
+        ),
+    ] = None
     tls_cert: TlsCertOption = None
     tls_key: TlsKeyOption = None
     tls_client_ca: Annotated[

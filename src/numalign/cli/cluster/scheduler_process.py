@@ -22,9 +22,12 @@ from numalign.core.errors import ConfigError
 from numalign.core.fleet.growth import Growth
 from numalign.core.fleet.measures import Mix
 from numalign.web import extender, probes
+from numalign.web.fleet.beside import serve_fleet
+from numalign.web.fleet.hub import hub_of
 from numalign.web.serving.tls import tls_of
 
 LEVELS: Final = ("exact", "upstream")
+PAGE: Final = "127.0.0.1:8426"
 NO_PACKING: Final = "none"
 
 
@@ -131,7 +134,16 @@ async def _run(asked: Asked, cluster: ClusterOptions) -> None:
             works.append(probes.serve(scheduler, verbs, on_started=_say))
         if others is not None:
             works.append(probes.serve(scheduler, others, on_started=_say))
+        page = address(PAGE if asked.page_listen is None else asked.page_listen)
+        if page is not None:
+            hub = hub_of(scheduler, fleet, mix, kind="scheduler")
+            is_asked_for = asked.page_listen is not None
+            works.append(serve_fleet(hub, page, is_asked_for=is_asked_for, on_started=_say_page))
         await all_until_stopped(works)
+
+
+def _say_page(where: str) -> None:
+    print(f"All hosts in a browser: {where}/", file=sys.stderr, flush=True)
 
 
 def _say(where: str) -> None:

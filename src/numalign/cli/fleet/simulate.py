@@ -31,7 +31,7 @@ app = new_app()
     epilog=examples(
         "numalign simulate examples/scenarios/telco.yaml",
         "numalign simulate examples/scenarios/telco.yaml -o report --jobs 4",
-        "numalign simulate fleet.yaml --host edge-0007 --at 36h -o edge-0007.html",
+        "numalign simulate fleet.yaml --host edge-0007 --at 36h -o edge-0007.tar.gz",
         "numalign simulate fleet.yaml --host edge-0007 --scheduler totals -o edge-0007.tar.gz",
     )
 )
@@ -45,7 +45,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - one parameter for each option
             "-o",
             metavar="DIR|FILE",
             help="Write report.html, report.json, summary.csv and samples.csv into this directory; "
-            "with --host, the host into this file: the agent's page as NAME.html, else a bundle.",
+            "with --host, the host into this file, as a bundle.",
         ),
     ] = None,
     jobs: Annotated[
@@ -200,16 +200,12 @@ def _one_host(
     opened = opened_host(scenario, name, seconds_of(at))
     path = output or Path(f"{name}.tar.gz")
     out.text(f"{when(scenario, opened)}\n")
-    if path.suffix == ".html":
-        from numalign.apps.simulator.opened import page_answers
-        from numalign.web.page import stored_page
-
-        out.file(path, stored_page(page_answers(scenario, opened)).encode())
-        out.text(f"{path}: open it in a browser\n")
-        return OK
     from numalign.wire.bundle import packed
 
     data = packed(host_bundle(scenario, opened))
     out.private_file(path, data)
-    out.text(f"{path}: {len(data)} bytes; open it with 'numalign explain --on {path}'\n")
+    out.text(
+        f"{path}: {len(data)} bytes; see it with 'numalign view {path}', ask it with "
+        f"'numalign explain --on {path}'\n"
+    )
     return OK

@@ -53,7 +53,7 @@ def admit(
     from numalign.cli import manifests
 
     records = manifests.read_workloads(files)
-    answers = list(verdicts.outcomes(host.loaded(on, device), records, is_critical=static))
+    answers = list(verdicts.outcomes(host.loaded(on, device).snapshot, records, is_critical=static))
     hint = "'numalign explain' with the same options says why and what would help."
     show(Output.of(ctx), output, answers, hint)
     return OK if all(answer.is_admitted for answer in answers) else FAILED

@@ -97,7 +97,9 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     records = manifests.read_workloads(files)
     found = sources.loaded(on, device)
     with SearchProgress() as progress:
-        answers = list(explaining.answers(found, records, going=progress.going, search=search))
+        answers = list(
+            explaining.answers(found.snapshot, records, going=progress.going, search=search)
+        )
     _show(out, output, answers, details=details)
     return OK if all(answer["admitted"] for answer in answers) else FAILED
 

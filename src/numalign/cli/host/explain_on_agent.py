@@ -80,7 +80,7 @@ def _asked_again(pod: dict[str, Any], place: AgentOptions, *, search: bool) -> d
     record = record_of({key: pod[key] for key in ("kind", "metadata", "spec")}, place.url)
     loaded = HostOptions().loaded(place.url)
     with SearchProgress() as progress:
-        [found] = explaining.answers(loaded, [record], going=progress.going, search=search)
+        [found] = explaining.answers(loaded.snapshot, [record], going=progress.going, search=search)
     if found["admitted"]:
         found["sentence"] += " It was refused before: apply it again."
     return found

@@ -16,9 +16,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from numalign.adapters.local.askers import peer_of
 from numalign.web.answers import ProblemError, problem_answer
-from numalign.web.api import Limits
 from numalign.web.serving.connections import Door, DoorLimits
 from numalign.web.serving.gathered_writes import GatheredWrites
+from numalign.web.serving.limits import Limits
 from numalign.web.serving.listeners import shown_address
 from numalign.web.serving.short_way import HELD_SECONDS_MAX, ShortAnswers, ShortWay
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -145,6 +145,34 @@ def _unpacked(packed: str) -> bytes:
     if unpacker.unconsumed_tail or not unpacker.eof:
         raise ValueError(f"it does not end within {UNPACKED_BYTES_MAX} bytes")
     return data
+
+
+# Pods, devices and accounts by themselves, for what changes from moment to moment.
+
+
+def pod_bytes(pod: PlacedPod) -> bytes:
+    return _ENCODER.encode(_pod_record(pod))
+
+
+def pod_from(data: bytes) -> PlacedPod:
+    return _pod(msgspec.json.decode(data, type=_Pod))
+
+
+def devices_bytes(devices: Mapping[str, Iterable[Device]]) -> bytes:
+    return _ENCODER.encode({name: _device_records(own) for name, own in sorted(devices.items())})
+
+
+def devices_from(data: bytes) -> dict[str, tuple[Device, ...]]:
+    found = msgspec.json.decode(data, type=dict[str, list[_Device]])
+    return {name: tuple(map(_device, own)) for name, own in found.items()}
+
+
+def accounts_bytes(accounts: Mapping[int, NodeMemory]) -> bytes:
+    return _ENCODER.encode([_account_record(n, own) for n, own in sorted(accounts.items())])
+
+
+def accounts_from(data: bytes) -> dict[int, NodeMemory]:
+    return dict(map(_account, msgspec.json.decode(data, type=list[_Account])))
 
 
 # To records.

@@ -12,6 +12,7 @@ import msgspec
 
 from numalign.core.cluster.publish.export import KnownPod
 from numalign.core.errors import WireError
+from numalign.core.pod import Pod
 from numalign.wire import yaml as plain_yaml
 from numalign.wire.faults import DECODE_FAULTS
 from numalign.wire.pods.manifests import LISTS, core_pod, record_of
@@ -21,6 +22,7 @@ from numalign.wire.pods.records import (
     PodRecord,
     PodSpec,
     PodStatusRecord,
+    Resources,
 )
 from numalign.wire.pods.workloads import expanded
 
@@ -86,6 +88,37 @@ def reduced(record: PodRecord) -> PodRecord:
 def _container(record: ContainerRecord) -> ContainerRecord:
     return ContainerRecord(
         name=record.name, resources=record.resources, restartPolicy=record.restartPolicy
+    )
+
+
+def record_of_pod(pod: Pod, name: str | None = None) -> PodRecord:
+    """The manifest of a pod that is known only as the core knows it."""
+    records = [
+        ContainerRecord(
+            name=container.name,
+            resources=Resources(
+                requests={n: str(q) for n, q in container.requests.items()},
+                limits={n: str(q) for n, q in container.limits.items()},
+            ),
+            restartPolicy="Always" if container.is_restartable else None,
+        )
+        for container in pod.in_order
+    ]
+    inits = len(pod.init_containers)
+    whole = None
+    if pod.requests is not None or pod.limits is not None:
+        whole = Resources(
+            requests={n: str(q) for n, q in (pod.requests or {}).items()},
+            limits={n: str(q) for n, q in (pod.limits or {}).items()},
+        )
+    return PodRecord(
+        metadata=Metadata(name=name or pod.name, namespace=pod.namespace, uid=pod.uid),
+        spec=PodSpec(
+            containers=records[inits:],
+            initContainers=records[:inits] or None,
+            resources=whole,
+            overhead={n: str(q) for n, q in pod.overhead.items()} or None,
+        ),
     )
 
 

@@ -1,13 +1,9 @@
 """The host as JSON, from states of the real step."""
 
-from dataclasses import replace
-
 import pytest
 from tests.apps.agent.shown import node, submit
 from tests.core.hosts import GI
 from tests.web.in_memory_agent import InMemoryAgent, manifest
-
-from numalign.wire.fleet.shapes import reference_mix
 
 
 @pytest.fixture
@@ -78,15 +74,3 @@ def test_without_a_memory_manager_only_the_total_bounds_memory(tmp_path):
     first = node(agent)["nodes"][0]
     assert first["memory"] == [] and first["memoryGroup"] == [0]
     assert node(agent)["largest"][0]["memory"]["memory"] == 127 * GI
-
-
-def test_room_for_reference_shapes_is_what_the_agent_would_take(agent):
-    assert node(agent).get("capacity", []) == []
-    shapes = reference_mix(b"small: {cpu: 2, memory: 1Gi}\nhuge: {cpu: 64}\n", "shapes.yaml")
-    agent.setup = replace(agent.setup, shapes=shapes)
-    small, huge = node(agent)["capacity"]
-    assert (huge["pods"], huge["binding"]) == (0, "cpu in total")
-    for number in range(small["pods"]):
-        assert submit(agent, manifest(f"p{number}", cpu="2")).accepted
-    assert not submit(agent, manifest("one-more", cpu="2")).accepted
-    assert node(agent)["capacity"][0]["pods"] == 0

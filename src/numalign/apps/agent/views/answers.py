@@ -10,7 +10,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from numalign.apps.render.drawing.structure import Layout
 from numalign.wire.memory_block import MemoryBlock
+from numalign.wire.moments import Moment, Series
 from numalign.wire.placed_container import ContainerPlacement
 
 
@@ -147,6 +149,30 @@ class SettingsInForce(_Answer):
     cpu_manager_policy: str
     cpu_manager_policy_options: dict[str, str]
     memory_manager_policy: str
+    fidelity: Annotated[str, _is("kubelet: its decisions as they are; safe: its defects repaired")]
+
+
+class Source(_Answer):
+    """What the answer is about: a running agent, or a host at some moment."""
+
+    kind: Annotated[
+        str, _is("agent, host, capture, simulation, machine, fleet (as published) or history")
+    ]
+    name: Annotated[str, _is("the host, file or text that was asked about")]
+    has: Annotated[list[str], _is("which of events, history, manifests and metrics there are")]
+    version: Annotated[str, _is("of numalign")]
+    at: Annotated[float | None, _is("seconds since 1970; null: now")] = None
+    live: Annotated[bool, _is("whether it changes while it is looked at")] = False
+    fleet: Annotated[str | None, _is("where the page of its fleet is, relative to this")] = None
+    notes: Annotated[list[str], _is("what is uncertain")] = []
+
+
+class StrandedFacts(_Answer):
+    """What is idle on a NUMA node beside nothing that it could be used with."""
+
+    text: Annotated[str, _is("in one sentence")]
+    idle: Annotated[dict[str, int], _is("whole CPUs, bytes, devices")]
+    missing: Annotated[list[str], _is("of what nothing is left")]
 
 
 class ReservedOnNode(_Answer):
@@ -209,6 +235,7 @@ class NumaNode(_Answer):
     memory: list[MemoryOfNode]
     memory_group: Annotated[list[int], _is("the nodes whose memory is now given together")]
     occupants: list[Occupant]
+    stranded: StrandedFacts | None = None
 
 
 class Device(_Answer):
@@ -228,14 +255,6 @@ class Shape(_Answer):
     devices: Annotated[dict[str, int], _is("free devices by resource")]
 
 
-class RoomFor(_Answer):
-    """How many more pods of a reference shape the host takes, and what stops the next one."""
-
-    shape: str
-    pods: int
-    binding: str
-
-
 class Node(_Answer):
     machine: MachineFacts
     settings: SettingsInForce
@@ -246,12 +265,45 @@ class Node(_Answer):
     nodes: list[NumaNode]
     devices: list[Device]
     largest: list[Shape]
-    capacity: Annotated[
-        list[RoomFor], _is("for the reference shapes that the agent was given")
-    ] = []
+    layout: Layout
+    source: Source
+
+
+class StrandedOnNode(StrandedFacts):
+    node: int
+    unused_by_shapes: Annotated[
+        bool, _is("true: something else is left too, but no reference shape fits beside it")
+    ] = False
+
+
+class ShapeCapacity(_Answer):
+    """How many more pods of a reference shape the host would take."""
+
+    name: str
+    amounts: Quantities
+    fits: int
+    binding: Annotated[str, _is("what stops it from taking one more")]
+    weight: Annotated[int, _is("how often it is expected, beside the others")]
+
+
+class HostCapacity(_Answer):
+    shapes: Annotated[list[ShapeCapacity], _is("those of --shapes")]
+    stranded: list[StrandedOnNode]
 
 
 # The rest.
+
+
+class Explained(_Answer):
+    """What ``numalign explain -o json`` prints of a pod, asked of the host as it is now."""
+
+    time: Annotated[float, _is("seconds since 1970")]
+    items: Annotated[
+        list[dict[str, Any]],
+        _is("of each pod: admitted, sentence, placements and costs, or changes that would help"),
+    ]
+    notes: list[str]
+    left_out: Annotated[int, _is("pods that were not asked about: too many, or no time left")]
 
 
 class Decision(_Answer):
@@ -275,6 +327,26 @@ class Decision(_Answer):
 
 class Decisions(_Answer):
     items: list[Decision]
+
+
+class History(_Answer):
+    """The last moments, newest last, and what charts show of the last day."""
+
+    moments: list[Moment]
+    first: Annotated[int | None, _is("the id of the first one here")]
+    last: Annotated[int | None, _is("the id of the last one here")]
+    total: Annotated[int, _is("moments that are known")]
+    series: Annotated[Series | None, _is("null if it was not asked for")]
+    problem: Annotated[str, _is("why moments are not kept just now")] = ""
+
+
+class PastMoment(_Answer):
+    """The host right after a moment."""
+
+    moment: Moment
+    node: Node
+    pods: Annotated[PodList, _is("those that were there, and the one that was refused")]
+    trace: Annotated[list[dict[str, Any]] | None, _is("how it was decided")] = None
 
 
 class Health(_Answer):

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from numalign.apps.agent.model import AgentSetup, AgentState, sits_on
+from numalign import __version__
+from numalign.apps.agent.model import AgentSetup, AgentState, own_cpus, sits_on
 from numalign.apps.agent.views import answers
-from numalign.core.cluster.scheduling.rebuild import Frame
-from numalign.core.fleet import capacity
+from numalign.apps.render.drawing.structure import structure
+from numalign.core.cluster.scheduling.rebuild import frame_now
+from numalign.core.fleet.stranded import Stranded, stranded_on
 from numalign.core.kubelet.devices.devices import DeviceResource
 from numalign.core.kubelet.host import Host
 from numalign.core.kubelet.state import CpuState, MemoryState, MemoryTable
@@ -24,11 +26,23 @@ from numalign.wire.memory_block import memory_blocks
 Amounts = Mapping[str, int]
 
 
-def node_view(setup: AgentSetup, state: AgentState, machine: Machine) -> answers.Node:
+def agent_source(machine: Machine, *more: str) -> answers.Source:
+    """What an agent says its answers are about."""
+    has = ["events", "manifests", "metrics", *more]
+    return answers.Source("agent", machine.name, has, __version__, live=True)
+
+
+def node_view(
+    setup: AgentSetup, state: AgentState, machine: Machine, source: answers.Source | None = None
+) -> answers.Node:
     """Everything about the host, ready for JSON."""
     totals, used = _totals(setup, state), largest_fit.used(setup.host, state.host)
     left = largest_fit.left(setup.host, state.host, setup.totals)
     pool = _pool(setup.host, state.host.cpu)
+    stranded = {
+        one.node: one
+        for one in stranded_on(frame_now(setup.host, setup.totals, state.host), state.host)
+    }
     return answers.Node(
         machine=_machine(machine),
         settings=_settings(setup.host),
@@ -36,10 +50,11 @@ def node_view(setup: AgentSetup, state: AgentState, machine: Machine) -> answers
         shared_pool=answers.SharedPool(format_list(pool), pool.bit_count()),
         allocatable=_quantities(totals),
         requested=_quantities(used),
-        nodes=[_node(setup, state, node, machine) for node in machine.nodes],
+        nodes=[_node(setup, state, node, machine, stranded) for node in machine.nodes],
         devices=[device for r in sorted(_known(state)) for device in _devices(state, r)],
         largest=[_largest(setup, state, node.id, left) for node in machine.nodes],
-        capacity=_capacity(setup, state),
+        layout=structure(machine),
+        source=source or agent_source(machine),
     )
 
 
@@ -67,6 +82,7 @@ def _settings(host: Host) -> answers.SettingsInForce:
         cpu_manager_policy=settings.cpu_policy,
         cpu_manager_policy_options=dict(settings.cpu_options),
         memory_manager_policy=settings.memory_policy,
+        fidelity=settings.fidelity.value,
     )
 
 
@@ -115,7 +131,11 @@ def _quantity(name: str, amount: int) -> Quantity:
 
 
 def _node(
-    setup: AgentSetup, state: AgentState, node: NumaNode, machine: Machine
+    setup: AgentSetup,
+    state: AgentState,
+    node: NumaNode,
+    machine: Machine,
+    stranded: Mapping[int, Stranded],
 ) -> answers.NumaNode:
     host, cpu = setup.host, state.host.cpu
     own = node.cpus.mask & host.cpu_topology.all
@@ -136,7 +156,14 @@ def _node(
         memory=[] if memory is None else _memory(memory.tables),
         memory_group=[node.id] if memory is None else list(memory.cells),
         occupants=_occupants(setup, state, node.id, own),
+        stranded=_stranded(stranded.get(node.id)),
     )
+
+
+def _stranded(found: Stranded | None) -> answers.StrandedFacts | None:
+    if found is None:
+        return None
+    return answers.StrandedFacts(found.text, dict(found.idle), list(found.missing))
 
 
 def _memory(tables: Mapping[str, MemoryTable]) -> list[answers.MemoryOfNode]:
@@ -152,11 +179,10 @@ def _occupants(setup: AgentSetup, state: AgentState, node: int, own: int) -> lis
         known = state.pods.get(uid)
         if known is None:
             continue
-        entries = state.host.cpu.entries.get(uid, {})
         blocks = state.host.memory.entries.get(uid, {})
         for container in known.pod.in_order:
             cpus = sits_on(setup, state, uid, container) & own
-            memory = [b for b in blocks.get(container.name, ()) if node in b.nodes]
+            memory = [b for b in blocks.get(container.name, ()) if node in b.nodes and b.size]
             if cpus or memory:
                 found.append(
                     answers.Occupant(
@@ -165,7 +191,7 @@ def _occupants(setup: AgentSetup, state: AgentState, node: int, own: int) -> lis
                         uid,
                         container.name,
                         format_list(cpus),
-                        container.name in entries,
+                        own_cpus(state, uid, container) is not None,
                         memory_blocks(memory),
                     )
                 )
@@ -208,9 +234,3 @@ def _largest(setup: AgentSetup, state: AgentState, node: int, left: Amounts) -> 
     """The largest container with CPUs and memory of its own that this node alone can hold."""
     shape = largest_fit.room(setup.host, state.host, 1 << node, left)
     return answers.Shape(node, shape.cpus, dict(shape.memory), dict(shape.devices))
-
-
-def _capacity(setup: AgentSetup, state: AgentState) -> list[answers.RoomFor]:
-    frame = Frame(setup.host, setup.totals, state.host)
-    found = ((one.name, capacity.filled(frame, state.host, one.pod)) for one in setup.shapes)
-    return [answers.RoomFor(name, own.count, own.binding.words) for name, own in found]

@@ -20,6 +20,8 @@ from numalign.apps.agent.model import (
     Phase,
     Refusal,
     RunState,
+    has_passed_on,
+    own_cpus,
     sits_on,
 )
 from numalign.apps.agent.notes import PodRejected, values_of
@@ -335,7 +337,10 @@ def _placed_view(
     host = state.host
     hint = host.hints.get(uid, {}).get(name)
     held = host.devices.entries.get(uid, {}).get(name, {})
-    own = host.cpu.entries.get(uid, {}).get(name)
+    own = own_cpus(state, uid, container)
+    devices = {resource: found.ids for resource, found in sorted(held.items())}
+    if has_passed_on(state, uid, container):
+        devices = {}
     found = placed(
         setup.host,
         host.devices,
@@ -344,7 +349,7 @@ def _placed_view(
             hint or NO_HINT,
             own,
             tuple(host.memory.entries.get(uid, {}).get(name, ())),
-            {resource: found.ids for resource, found in sorted(held.items())},
+            devices,
         ),
         sits_on(setup, state, uid, container),
     )

@@ -16,8 +16,8 @@ from numalign.core.machine.machine import Machine
 from numalign.wire.pods.records import PodRecord
 
 
-class AgentPort(Protocol):
-    """A running agent. All of it is used from the thread of its event loop."""
+class HostPort(Protocol):
+    """A host that can be looked at: a running agent, or one that stands still."""
 
     @property
     def setup(self) -> AgentSetup:
@@ -34,6 +34,16 @@ class AgentPort(Protocol):
     @property
     def recent(self) -> Sequence[Decision]:
         """The last decisions, newest last."""
+
+    def subscribe(self) -> AsyncIterator[Note]:
+        """Everything that happens from now on; a slow reader loses the oldest."""
+
+    def health(self) -> list[str]:
+        """What is wrong just now; empty if all is well."""
+
+
+class AgentPort(HostPort, Protocol):
+    """A running agent. All of it is used from the thread of its event loop."""
 
     @property
     def manifests(self) -> Look:
@@ -60,11 +70,5 @@ class AgentPort(Protocol):
     async def delete(self, uid: str) -> Answer:
         """Has a pod ended; the answer does not wait until it is gone."""
 
-    def subscribe(self) -> AsyncIterator[Note]:
-        """Everything that happens from now on; a slow reader loses the oldest."""
-
     def log_path(self, uid: str, container: str) -> Path:
         """Where the output of a container goes."""
-
-    def health(self) -> list[str]:
-        """What is wrong just now; empty if all is well."""

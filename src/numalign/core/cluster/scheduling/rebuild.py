@@ -116,6 +116,13 @@ def _resource(found: tuple[tuple[str, tuple[int, ...] | None, bool], ...]) -> De
     return device_resource(device_rules.Device(*device) for device in found)
 
 
+def frame_now(host: Host, totals: Totals, state: HostState) -> Frame:
+    """The managers of a running host, with the devices that it has now."""
+    empty = hosts.start(host)
+    devices = DeviceState(state.devices.resources)
+    return Frame(host, totals, HostState(empty.cpu, empty.memory, devices))
+
+
 def rebuilt(placement: PublishedPlacement, known: Iterable[Pod]) -> Rebuilt | None:
     """The host at the moment of publishing; None if the placement contradicts itself.
 

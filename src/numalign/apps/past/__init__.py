@@ -1,0 +1,1 @@
+"""What the agent remembers of its last decisions, for those who look back."""

@@ -1,0 +1,1 @@
+"""Hosts that stand still, shown as a running agent shows its own."""
