@@ -116,8 +116,9 @@ def run_commands(tmp_path, text):
     kubectl = tmp_path / "kubectl"
     kubectl.write_text(KUBECTL)
     kubectl.chmod(0o755)
-    (tmp_path / "sleep").write_text("#!/bin/sh\n")
-    (tmp_path / "sleep").chmod(0o755)
+    for name, body in (("sleep", ""), ("seq", "echo 1 2")):  # no real waiting
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
     environment = {"PATH": path, "LOG": str(tmp_path / "log")}
     return subprocess.run(

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from numalign.web.api import Limits
 from numalign.web.serving.http_server import serve_app
+from numalign.web.serving.limits import Limits
 from numalign.web.serving.listeners import tcp_listener
 from numalign.web.serving.short_way import HELD_BYTES_MAX, ShortAnswers
 

@@ -1,8 +1,8 @@
 """The fewest moves that let a pod in.
 
 Plans of up to ``EXACT_MOVES`` moves are tried one and all, so that what is found is the least, or
-that it is known that no plan is as small. Longer ones are found by taking pods away from one host
-until the pod fits, and then leaving out each move that was not needed.
+that it is known that no plan is as small. Longer ones are found by resettling pods of one host,
+each where it fits or where another one makes room, and leaving out each move that is not needed.
 
 What is tried with two moves: two pods leave the host; or one does, and before it another one makes
 room where it goes, and may come to the first host itself. Nothing else can help, as long as a pod
@@ -23,6 +23,10 @@ from numalign.core.pod import Pod
 
 EXACT_MOVES: Final = 2
 MOVES_MAX: Final = 12
+DEEP_MOVES_MAX: Final = 6  # how long plans are tried that resettle a few pods of a host
+SET_MAX: Final = 4  # pods that leave one host together, in longer plans
+CHAIN_MAX: Final = 3  # moves to find a place for one of them
+GREEDY_TRIES_MAX: Final = 40_000
 TRIES_MAX: Final = 60_000  # questions to hosts, before an exact search gives up
 
 
@@ -192,57 +196,136 @@ def _both_elsewhere(
     return None
 
 
+# Longer plans.
+
+
 def _greedy(
     fleet: Places, pod: Pod, search: Search, *, lower_bound: int
 ) -> tuple[Places, RoomPlan]:
-    """The shortest plan of one host that takes its pods away one by one, until the pod fits."""
-    best: _Found | None = None
-    search.tries = TRIES_MAX
-    for is_largest_first in (True, False):
-        for place in fleet.values():
-            most = MOVES_MAX if best is None else len(best[2]) - 1
-            found = _drained(fleet, place, pod, search, most, is_largest_first=is_largest_first)
-            if found is not None:
-                best = _pruned(fleet, found, pod)
-            if best is not None and len(best[2]) <= lower_bound:
-                break
+    """The shortest plan that is found by resettling pods of one host, until the pod fits there."""
+    best = _drained_host(fleet, pod, search)
+    search.tries = GREEDY_TRIES_MAX
+    for count in range(max(1, lower_bound), DEEP_MOVES_MAX + 1):
+        if search.is_over() or (best is not None and len(best[2]) <= count):
+            break
+        found = _resettled_host(fleet, pod, search, count)
+        if found is not None:
+            best = _pruned(fleet, found, pod)
+            break
     if best is None:
         return fleet, RoomPlan(None, (), lower_bound)
     return best[0], RoomPlan(best[1], tuple(best[2]), min(lower_bound, len(best[2])))
 
 
-def _drained(
-    fleet: Places, place: Place, pod: Pod, search: Search, most: int, *, is_largest_first: bool
-) -> _Found | None:
+def _drained_host(fleet: Places, pod: Pod, search: Search) -> _Found | None:
+    """The shortest plan by which the pods of a host leave one after the other, until it fits."""
+    best: _Found | None = None
+    search.tries = GREEDY_TRIES_MAX
+    for place in fleet.values():
+        movable = _useful_on(fleet, place, pod, search)
+        for victims in (movable, movable[::-1]):
+            most = MOVES_MAX if best is None else len(best[2]) - 1
+            found = _drained(fleet, place, pod, victims, search, most)
+            if found is not None:
+                best = _pruned(fleet, found, pod)
+        if search.is_over():
+            break
+    return best
+
+
+def _useful_on(fleet: Places, place: Place, pod: Pod, search: Search) -> list[str]:
+    """The pods that may leave, the largest first; none where the pod would not fit even then."""
     movable = search.movable_on(place)
-    if most < 1 or not movable or not fleet.allowed.ever(pod.uid, place.name):
-        return None
     search.tries -= 1
+    if not movable or not fleet.allowed.ever(pod.uid, place.name):
+        return []
     if place.without_all(movable).seat(pod) is None:
-        return None
-    now = fleet.copy()
-    moves: list[Move] = []
-    sign = -1 if is_largest_first else 1
+        return []
     pods, rooms = place.state.pods, place.rooms
-    for uid in sorted(movable, key=lambda u: (sign * rooms.asked(pods[u], "cpu"), u)):
-        if len(moves) == most or search.is_over():
+    return sorted(movable, key=lambda uid: (-rooms.asked(pods[uid], "cpu"), uid))
+
+
+def _drained(
+    fleet: Places, place: Place, pod: Pod, victims: Iterable[str], search: Search, most: int
+) -> _Found | None:
+    now, moves = fleet.copy(), list[Move]()
+    for uid in victims:
+        if len(moves) >= most or search.is_over():
             return None
-        move = _first_move(now, place, uid, search)
-        if move is None or not now.move(move):
+        settled = next(_settled(now, place, uid, 1, search, frozenset()), None)
+        if settled is None:
             continue
-        moves.append(move)
+        now, more = settled
+        moves += more
         if now.may_take(place.name, pod) and now.put(place.name, pod):
             return now, place.name, moves
     return None
 
 
-def _first_move(now: Places, place: Place, uid: str, search: Search) -> Move | None:
-    fresh = _arriving(place.state.pods[uid])
-    for other in now.values():
-        search.tries -= 1
-        if other.name != place.name and now.may_take(other.name, fresh):
-            return search.move(place, uid, other.name)
+def _resettled_host(fleet: Places, pod: Pod, search: Search, count: int) -> _Found | None:
+    """A plan of so many moves by which a few pods of a host find other places."""
+    for place in fleet.values():
+        movable = _useful_on(fleet, place, pod, search)
+        needed: list[set[str]] = []
+        for size in range(1, min(count, SET_MAX) + 1):
+            for victims in combinations(movable, size):
+                if search.is_over():
+                    return None
+                if any(one.issubset(victims) for one in needed):
+                    continue
+                search.tries -= 1
+                if place.without_all(victims).seat(pod) is None:
+                    continue
+                needed.append(set(victims))
+                found = _resettled(fleet, place, pod, victims, search, count)
+                if found is not None:
+                    return found
     return None
+
+
+def _resettled(
+    fleet: Places, place: Place, pod: Pod, victims: tuple[str, ...], search: Search, most: int
+) -> _Found | None:
+    """All of these pods elsewhere and the new one in their place, with at most so many moves."""
+    if not victims:
+        now = fleet.copy()
+        return (now, place.name, []) if now.put(place.name, pod) else None
+    first, *others = victims
+    left = min(CHAIN_MAX, most - len(others))
+    for now, moves in _settled(fleet, place, first, left, search, frozenset()):
+        found = _resettled(now, place, pod, tuple(others), search, most - len(moves))
+        if found is not None:
+            return found[0], found[1], [*moves, *found[2]]
+        if search.is_over():
+            return None
+    return None
+
+
+def _settled(
+    fleet: Places, place: Place, uid: str, most: int, search: Search, closed: frozenset[str]
+) -> Iterator[tuple[Places, list[Move]]]:
+    """The fleet with a pod on another host: on one that takes it, the fullest first, or on one
+    where another pod makes room, which takes more moves."""
+    fresh = _arriving(place.state.pods[uid])
+    others = sorted(fleet.values(), key=lambda one: (one.room.idle("cpu"), one.name))
+    others = [one for one in others if one.name != place.name and one.name not in closed]
+    for other in others:
+        search.tries -= 1
+        if fleet.may_take(other.name, fresh):
+            now = fleet.copy()
+            if now.move(search.move(place, uid, other.name)):
+                yield now, [search.move(place, uid, other.name)]
+    closed |= {place.name}
+    for other in others if most > 1 else ():
+        for first in search.movable_on(other):
+            if search.is_over():
+                return
+            search.tries -= 1
+            if other.without(first).seat(fresh) is None:
+                continue
+            for now, moves in _settled(fleet, other, first, most - 1, search, closed):
+                if now.move(search.move(place, uid, other.name)):
+                    yield now, [*moves, search.move(place, uid, other.name)]
 
 
 def _pruned(fleet: Places, found: _Found, pod: Pod) -> _Found:
