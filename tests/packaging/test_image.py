@@ -82,6 +82,7 @@ def test_all_belongs_to_root_and_nothing_is_writable_but_tmp(tmp_path):
     (layer / "a" / "b").chmod(0o4777)
     pack.pack(settings(), tmp_path / "one.tar", [layer])
     found = {info.name: info for info in layer_of(tmp_path / "one.tar")}
+    assert list(found) == sorted(found), "not as the file system lists them"
     assert {name: oct(info.mode) for name, info in found.items()} == {
         "a": "0o755",
         "a/b": "0o755",
