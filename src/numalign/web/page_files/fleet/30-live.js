@@ -156,7 +156,7 @@ document.addEventListener('keydown', event => {
   const field = event.target.closest('input, select');
   if (event.key === '/' && !field) { byId('filter').focus(); event.preventDefault(); return; }
   if (event.key === 'Escape' && field && field.id === 'filter') { field.value = choice.text = ''; chose(); return; }
-  const name = event.target.dataset.name, at = name ? shown.findIndex(tile => tile.name === name) : -1;
+  const name = nameOf(event.target), at = name ? shown.findIndex(tile => tile.name === name) : -1;
   if (field && field.id === 'filter' && event.key === 'ArrowDown') { focusHost(0); event.preventDefault(); return; }
   if (at < 0) return;
   const {columns} = grid, page = columns * Math.max(1, Math.floor(innerHeight / (grid.height + GAP)));
