@@ -85,7 +85,7 @@ def holders_of(pod: Pod, resource: str) -> list[str | None]:
 
 
 def least_of(resource: str) -> Quantity | None:
-    """What is as good as nothing and leaves the class of the pod as it is.
+    """The least that can be asked for without changing the class of the pod.
 
     No CPU of its own, the smallest piece of memory, no device.
     """

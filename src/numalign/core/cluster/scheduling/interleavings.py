@@ -162,7 +162,7 @@ def table_of(
     for pod in pods:
         if is_placed(frame, pod):
             placed.append(pod)
-        else:  # it changes no manager's mind, so its place in the order is all the same
+        else:  # it does not change what managers decide, so its place in the order does not matter
             start = _noted(frame, start, pod)
     rows = tuple(_Departure(frame, one) for one in gone)
     empty = Table(tuple(gone), (), rows, {(0,) * len(rows): (start,)})
