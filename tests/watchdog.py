@@ -23,7 +23,7 @@ import pytest
 from tests.sockets import MADE
 
 SECONDS_MAX = {  # by marker; the last that fits counts
-    "": 120.0,
+    "": 300.0,
     "e2e": 1800.0,  # may fetch and build real components first
     "e2e_quick": 600.0,
     "e2e_numa": 7200.0,
