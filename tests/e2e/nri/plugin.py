@@ -178,10 +178,13 @@ class Pods:
         )
 
     async def end(self, sandbox: str):
-        # As a kubelet does, and at once: CRI-O would give each of them ten seconds to end.
+        # As a kubelet does, containers first. CRI-O would give each of them ten seconds to end, and
+        # containerd locks up for ever if a plugin registers while it removes a sandbox that has
+        # containers: it takes its lock against that a second time for each of them.
         for container in self.created.pop(sandbox, ()):
             with suppress(PeerError):
                 await self.client.stop(container, 0)
+                await self.client.remove(container)
         await self.client.stop_sandbox(sandbox)
         await self.client.remove_sandbox(sandbox)
 
