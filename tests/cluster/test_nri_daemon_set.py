@@ -169,6 +169,8 @@ def test_a_deployment_waits_for_the_plugin_is_pinned_and_seen_by_everything(clus
     report(f"with the plugin: {sorted(placed)}")
     assert sorted(placed) == [("1-3", "0"), ("12-14", "3"), ("4-6", "1"), ("8-10", "2")]
 
+    shows_what_is_free(plane)
+
     # No node has two CPUs left: it waits, and there is one pod of it, not a storm.
     plane.apply(deployment("late", 1, 2))
     until(lambda: waits(plane, "late"), "the last one is refused")
@@ -177,7 +179,6 @@ def test_a_deployment_waits_for_the_plugin_is_pinned_and_seen_by_everything(clus
     report(f"refused: {text}")
     time.sleep(20)
     assert len(pods(plane, "late")) == 1
-    shows_what_is_free(plane)
 
     plane.kubectl("scale", "deployment/first", "--replicas=0")
     until(lambda: not pods(plane, "first"), "the first pod goes")

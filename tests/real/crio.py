@@ -30,8 +30,8 @@ NAME: Final = "cri-o"  # among the suites of containerd
 _MODULE: Final = "github.com/cri-o/cri-o"
 # Neither the headers of these libraries nor their file systems are here.
 _TAGS: Final = (
-    "containers_image_openpgp,containers_image_ostree_stub,exclude_graphdriver_btrfs,"
-    "btrfs_noversion"
+    "containers_image_openpgp,containers_image_ostree_stub,"
+    "exclude_graphdriver_btrfs,btrfs_noversion"
 )
 _DEBIAN: Final = ("conmon", "skopeo", "libgpgme11", "libassuan0", "libdevmapper1.02.1")
 

@@ -79,7 +79,7 @@ def test_a_machine_is_shown_with_nothing_on_it():
 
 
 def test_a_simulated_host_and_its_capture_are_the_same(scenario, tmp_path, numalign):
-    at = ["--host", "edge-0001", "--at", "36h"]
+    at = ["--host", "edge-0001", "--at", "48h"]
     bundle = tmp_path / "edge.tar.gz"
     assert numalign("simulate", str(scenario), *at, "-o", str(bundle)).returncode == 0
     with viewed(str(scenario), *at) as client:

@@ -20,6 +20,7 @@ from numalign.adapters.cri.client import CriClient
 from numalign.core.errors import PeerError
 from numalign.core.kubelet.cgroup_limits import Limits, shares_of
 from numalign.wire.grpc._generated import cri_v1_pb2 as cri
+from numalign.wire.grpc.cri import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
 from numalign.wire.grpc.cri_values import ContainerSpec, Resources, SandboxSpec
 
 WAIT_SECONDS = 60.0
@@ -129,6 +130,8 @@ class Pods:
             attempt=attempt,
             log_directory=str(self.logs),
             cgroup_parent=f"/{parent}",
+            # A kubelet's, by which CRI-O knows pods and containers.
+            labels={POD_NAMESPACE: "default", POD_NAME: name, POD_UID: uid},
             annotations=annotations or {},
         )
         sandbox = await self.client.run_sandbox(spec)
@@ -147,6 +150,7 @@ class Pods:
         spec = ContainerSpec(
             name=name,
             attempt=self.attempts[key],
+            labels={**self.specs[sandbox].labels, CONTAINER_NAME: name},
             image=BUSYBOX,
             image_id=BUSYBOX,
             command=("/bin/sleep", "100000"),
@@ -174,10 +178,13 @@ class Pods:
         )
 
     async def end(self, sandbox: str):
-        # As a kubelet does, and at once: CRI-O would give each of them ten seconds to end.
+        # As a kubelet does, containers first. CRI-O would give each of them ten seconds to end, and
+        # containerd locks up for ever if a plugin registers while it removes a sandbox that has
+        # containers: it takes its lock against that a second time for each of them.
         for container in self.created.pop(sandbox, ()):
             with suppress(PeerError):
                 await self.client.stop(container, 0)
+                await self.client.remove(container)
         await self.client.stop_sandbox(sandbox)
         await self.client.remove_sandbox(sandbox)
 

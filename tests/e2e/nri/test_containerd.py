@@ -12,7 +12,6 @@ import textwrap
 import pytest
 import yaml
 from tests.e2e.nri.plugin import MIB, NriPlugin, until, with_pods
-from tests.real import crio
 
 from numalign.adapters.grpc import podresources_client
 from numalign.adapters.grpc.podresources import PodResources
@@ -39,10 +38,6 @@ def test_a_guaranteed_container_gets_its_own_cpu_and_the_others_leave_it(runtime
         # Growth waits for the next answer.
         four = await pods.run(shared, "later", 100, limited=False)
         assert pods.cpus(shared, four) == EVERY
-        if runtime.version == crio.VERSION:
-            # It passes over what it is told when a container stops; we look, and say it again.
-            until(lambda: "containers_drifted" in plugin.said(), "the plugin to see that")
-            await pods.run(shared, "last", 100, limited=False)
         assert pods.cpus(shared, one) == EVERY
 
     with_pods(runtime, work)
