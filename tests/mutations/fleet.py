@@ -115,13 +115,6 @@ MUTATIONS = [
         "tests/core/fleet/defrag/test_defrag.py",
     ),
     (
-        "of two pods that leave the first takes the only place of the second",
-        "src/numalign/core/fleet/defrag/make_room.py",
-        "        for one in targets[first]:\n            for two in targets[second]:",
-        "        for one in targets[first][:1]:\n            for two in targets[second][:1]:",
-        "tests/core/fleet/defrag/test_defrag.py",
-    ),
-    (
         "a plan sends a pod to a host that no scheduler would choose",
         "src/numalign/core/fleet/defrag/places.py",
         "        if not self.allowed.now(pod.uid, target, self._moved):\n            return False",
