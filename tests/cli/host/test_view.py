@@ -18,12 +18,14 @@ name: small
 hosts:
   - group: edge
     count: 3
-    machine: 2s:1n:8c:2t,mem=64Gi
+    machine: 2s:1n:32c:2t,mem=256Gi,hp1Gi=64
+    devices: {intel.com/sriov_vf: 16}
     kubelet: {topologyManagerPolicy: single-numa-node, reservedSystemCPUs: "0"}
 work:
   - preset: telco
-    pods: 60
-    hours: 10
+    pods: 240
+    load: 0.95
+    hours: 72
 schedulers: [totals]
 seeds: 1
 """
@@ -36,7 +38,7 @@ def viewed(*arguments):
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=CHECKOUT
     )
-    timer = threading.Timer(60, process.kill)
+    timer = threading.Timer(100, process.kill)
     timer.start()
     try:
         line = process.stdout.readline()
@@ -78,7 +80,7 @@ def test_a_machine_is_shown_with_nothing_on_it():
 
 
 def test_a_simulated_host_and_its_capture_are_the_same(scenario, tmp_path, numalign):
-    at = ["--host", "edge-0001", "--at", "5h"]
+    at = ["--host", "edge-0001", "--at", "36h"]
     bundle = tmp_path / "edge.tar.gz"
     assert numalign("simulate", str(scenario), *at, "-o", str(bundle)).returncode == 0
     with viewed(str(scenario), *at) as client:
@@ -97,9 +99,9 @@ def test_a_fleet_of_a_scenario_and_of_its_capture(scenario, tmp_path, numalign):
     shapes = tmp_path / "shapes.yaml"
     shapes.write_text("small: {cpu: 2, memory: 1Gi}\n")
     capture = tmp_path / "fleet.tar.gz"
-    done = numalign("simulate", str(scenario), "--fleet", "--at", "5h", "-o", str(capture))
+    done = numalign("simulate", str(scenario), "--fleet", "--at", "36h", "-o", str(capture))
     assert done.returncode == 0
-    with viewed(str(scenario), "--at", "5h", "--shapes", str(shapes)) as client:
+    with viewed(str(scenario), "--at", "36h", "--shapes", str(shapes)) as client:
         simulated = client.get("/fleet").json()
         node = client.get("/hosts/edge-0001/node").json()
     with viewed("--from", str(capture), "--shapes", str(shapes)) as client:

@@ -53,7 +53,6 @@ class ShownOptions:
 @app.command(
     epilog=examples(
         "numalign view worker-3.tar.gz",
-        "numalign view epyc-2s-nps4 --pods pods.yaml",
         "numalign view examples/scenarios/telco.yaml --host edge-0007 --at 36h",
         "numalign view --from fleet.tar.gz --shapes shapes.yaml",
         "numalign view --cluster",

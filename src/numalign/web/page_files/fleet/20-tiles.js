@@ -32,12 +32,14 @@ function sayings(tile) {
   return found;
 }
 function drawTile(tile) {
-  const found = make('a', '', 'host'), nodes = tile.nodes || [], told = sayings(tile);
-  if (tile.exact) found.href = `hosts/${encodeURIComponent(tile.name)}/`; else found.tabIndex = 0;
+  const found = make('div', '', 'host'), nodes = tile.nodes || [], told = sayings(tile);
+  // Its link is as large as the tile; a host that cannot be opened can still be gone to.
+  const open = make(tile.exact ? 'a' : 'b', tile.name, 'open');
+  if (tile.exact) open.href = `hosts/${encodeURIComponent(tile.name)}/`; else open.tabIndex = -1;
   found.setAttribute('role', 'listitem');
   found.dataset.name = tile.name;
   if (told.length) found.classList.add(`is-${told[0][1]}`);
-  found.append(make('b', tile.name));
+  found.append(open);
   found.append(line([tile.pool, (tile.policy || '').replace(', container', '')].filter(Boolean).join(' · ') || 'policy not known', count(tile.pods || 0, 'pod')));
   if (nodes.length) {
     found.append(barsOf(nodes));
@@ -76,11 +78,11 @@ function range(all) {
   const last = Math.ceil((innerHeight - top + BEYOND) / step) * grid.columns;
   return [Math.min(first, shown.length), Math.max(0, Math.min(last, shown.length))];
 }
-function drawHosts({all = false, keep = null} = {}) {
-  const box = byId('hosts'), [first, last] = range(all), wanted = new Map();
+function drawHosts({keep = null} = {}) {
+  const box = byId('hosts'), [first, last] = range(matchMedia('print').matches), wanted = new Map();
   for (let at = first; at < last; at++) wanted.set(shown[at].name, at);
   if (keep !== null) wanted.set(shown[keep].name, keep);
-  const focused = document.activeElement && document.activeElement.dataset.name;
+  const focused = nameOf(document.activeElement);
   if (focused && !wanted.has(focused)) {
     const at = shown.findIndex(tile => tile.name === focused);
     if (at >= 0) wanted.set(focused, at);
@@ -92,11 +94,11 @@ function drawHosts({all = false, keep = null} = {}) {
     const tile = shown[at];
     let one = drawnTiles.get(name);
     if (!one || one.tile !== tile) {
-      const element = drawTile(tile), hadFocus = one && one.element === document.activeElement;
+      const element = drawTile(tile), hadFocus = one && one.element.contains(document.activeElement);
       if (one) one.element.replaceWith(element);
       one = {element, tile};
       drawnTiles.set(name, one);
-      if (hadFocus) element.focus({preventScroll: true});
+      if (hadFocus) element.firstChild.focus({preventScroll: true});
     }
     // In the order of the list, so that the tabulator goes from one to the next.
     const next = before ? before.nextSibling : box.firstChild;
@@ -110,11 +112,15 @@ function drawHosts({all = false, keep = null} = {}) {
   if (!shown.length && !none) { none = make('p', '', 'soft none'); none.setAttribute('role', 'listitem'); box.append(none); }
   if (none) { if (shown.length) none.remove(); else none.textContent = known.size ? 'no host matches the filter' : 'no hosts are known'; }
 }
+function nameOf(element) {
+  const host = element && element.closest('.host');
+  return host ? host.dataset.name : '';
+}
 function focusHost(at) {
   const bound = Math.max(0, Math.min(shown.length - 1, at));
   if (!shown.length) return;
   drawHosts({keep: bound});
   const {element} = drawnTiles.get(shown[bound].name);
-  element.focus({preventScroll: true});
+  element.firstChild.focus({preventScroll: true});
   element.scrollIntoView({block: 'nearest'});
 }

@@ -148,15 +148,14 @@ const redraw = () => { if (frame === null) frame = requestAnimationFrame(() => {
 addEventListener('scroll', redraw, {passive: true});
 new ResizeObserver(() => { measure(); redraw(); }).observe(byId('hosts'));
 addEventListener('resize', redraw);
-addEventListener('beforeprint', () => drawHosts({all: true}));
-addEventListener('afterprint', () => drawHosts());
+matchMedia('print').addEventListener('change', () => { if (fleet) drawHosts(); });
 addEventListener('hashchange', () => { readChoice(); byId('filter').value = choice.text; if (fleet) drawAll(); });
 document.addEventListener('keydown', event => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const field = event.target.closest('input, select');
   if (event.key === '/' && !field) { byId('filter').focus(); event.preventDefault(); return; }
   if (event.key === 'Escape' && field && field.id === 'filter') { field.value = choice.text = ''; chose(); return; }
-  const name = event.target.dataset.name, at = name ? shown.findIndex(tile => tile.name === name) : -1;
+  const name = nameOf(event.target), at = name ? shown.findIndex(tile => tile.name === name) : -1;
   if (field && field.id === 'filter' && event.key === 'ArrowDown') { focusHost(0); event.preventDefault(); return; }
   if (at < 0) return;
   const {columns} = grid, page = columns * Math.max(1, Math.floor(innerHeight / (grid.height + GAP)));
