@@ -96,9 +96,12 @@ def test_charts_hold_what_was_given_minute_by_minute(agent, tmp_path):
     assert second.fragments == 1.0, "no sixteen CPUs are together on such a small machine"
 
 
-def test_a_full_disk_is_told_and_then_forgotten(agent, tmp_path):
+@pytest.mark.parametrize("segment_bytes", [1, 512 * 1024])
+def test_a_full_disk_is_told_and_then_forgotten(agent, tmp_path, segment_bytes):
+    """Also where what is lost was to begin a segment."""
+
     async def run():
-        async with recording(agent, tmp_path) as recorder:
+        async with recording(agent, tmp_path, segment_bytes=segment_bytes) as recorder:
             known = len(recorder.moments())
             with files_no_larger_than(1):
                 submitted(agent, "lost", cpu="1")

@@ -18,7 +18,8 @@ name: small
 hosts:
   - group: edge
     count: 3
-    machine: 2s:1n:8c:2t,mem=64Gi
+    machine: 2s:1n:32c:2t,mem=256Gi,hp1Gi=64
+    devices: {intel.com/sriov_vf: 16}
     kubelet: {topologyManagerPolicy: single-numa-node, reservedSystemCPUs: "0"}
 work:
   - preset: telco

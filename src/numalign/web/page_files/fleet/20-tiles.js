@@ -78,8 +78,8 @@ function range(all) {
   const last = Math.ceil((innerHeight - top + BEYOND) / step) * grid.columns;
   return [Math.min(first, shown.length), Math.max(0, Math.min(last, shown.length))];
 }
-function drawHosts({all = false, keep = null} = {}) {
-  const box = byId('hosts'), [first, last] = range(all), wanted = new Map();
+function drawHosts({keep = null} = {}) {
+  const box = byId('hosts'), [first, last] = range(matchMedia('print').matches), wanted = new Map();
   for (let at = first; at < last; at++) wanted.set(shown[at].name, at);
   if (keep !== null) wanted.set(shown[keep].name, keep);
   const focused = nameOf(document.activeElement);

@@ -148,8 +148,7 @@ const redraw = () => { if (frame === null) frame = requestAnimationFrame(() => {
 addEventListener('scroll', redraw, {passive: true});
 new ResizeObserver(() => { measure(); redraw(); }).observe(byId('hosts'));
 addEventListener('resize', redraw);
-addEventListener('beforeprint', () => drawHosts({all: true}));
-addEventListener('afterprint', () => drawHosts());
+matchMedia('print').addEventListener('change', () => { if (fleet) drawHosts(); });
 addEventListener('hashchange', () => { readChoice(); byId('filter').value = choice.text; if (fleet) drawAll(); });
 document.addEventListener('keydown', event => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
