@@ -10,7 +10,7 @@ _ALL = [
         _HOST + "40-machine/10-arranging.js",
         "n > top / 2; n--) if (number % n === 0) return n;",
         "n > top / 2; n--) return n;",
-        "tests/page/test_map.py -k align",
+        "tests/page/test_map.py -k equal_at_every",
     ),
     (
         "pods differ by colour alone",

@@ -96,6 +96,11 @@ def test_labels_are_shown_on_demand_and_in_print(page):
 def test_memory_is_split_by_pod_and_devices_stand_at_their_node(page):
     parts = each(page, "[data-node='7'] .bar[data-type=memory] i", "e.dataset.about")
     assert parts == ["100 GiB memory"]
+    kinds = {
+        kind: each(page, f"[data-node='6'] .bar[data-type='{kind}'] i", "e.dataset.about")
+        for kind in ("memory", "hugepages-1Gi")
+    }
+    assert kinds == {"memory": ["8 GiB memory"] * 2, "hugepages-1Gi": ["4 GiB 1Gi pages"] * 2}
     found = each(page, "[data-node='2'] .device", "[e.dataset.id, e.className]")
     assert [name for name, _ in found] == ["vf-0", "vf-1", "vf-2", "vf-3"]
     assert [name for name, classes in found if "sick" in classes] == ["vf-3"]

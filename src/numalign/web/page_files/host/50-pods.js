@@ -26,9 +26,9 @@ function choices(id, first, values) {
 }
 function drawPods(view) {
   const {pods, node} = view;
-  choices('by-namespace', 'all namespaces', [...new Set(pods.map(p => p.namespace))].sort());
-  choices('by-state', 'all states', [...new Set(pods.map(p => p.state))].sort());
-  choices('by-node', 'all nodes', node.nodes.filter(n => !isBare(n)).map(n => [String(n.id), `node ${n.id}`]));
+  choices('by-namespace', 'namespace', [...new Set(pods.map(p => p.namespace))].sort());
+  choices('by-state', 'state', [...new Set(pods.map(p => p.state))].sort());
+  choices('by-node', 'node', node.nodes.filter(n => !isBare(n)).map(n => [String(n.id), `node ${n.id}`]));
   const found = pods.filter(wanted);
   byId('pods-count').textContent = found.length === pods.length ? pods.length : `${found.length} of ${pods.length}`;
   const groups = new Map();
