@@ -39,7 +39,7 @@ def lines(title: str, series: Sequence[Series], *, per_cent: bool = False) -> st
     ]
     for i in range(5):
         y = _y(most * i / 4, most)
-        text = f"{most * scale * i / 4:g}" + (" %" if per_cent else "")
+        text = short(most * scale * i / 4) + (" %" if per_cent else "")
         parts.append(
             f'<line class="grid" x1="{_LEFT}" y1="{y:.1f}" x2="{_WIDTH - 6}" y2="{y:.1f}"/>'
             f'<text x="{_LEFT - 5}" y="{y + 3:.1f}" text-anchor="end">{text}</text>'
@@ -64,6 +64,14 @@ def _x(x: float, right: float) -> float:
 
 def _y(y: float, most: float) -> float:
     return _HEIGHT - _BOTTOM - (_HEIGHT - _BOTTOM - _TOP) * y / most
+
+
+def short(value: float) -> str:
+    """A number in at most six characters or so."""
+    for least, unit in ((1e9, " G"), (1e6, " M"), (1e4, " k")):
+        if value >= least:
+            return f"{value / least * (10 if unit == ' k' else 1):.4g}{unit}"
+    return f"{value:.4g}"
 
 
 def _nice(most: float) -> float:
@@ -118,10 +126,11 @@ def bars(title: str, values: Sequence[tuple[str, float]], unit: str = "") -> str
     ]
     for number, (name, value) in enumerate(values):
         y = 20 * number
-        width = 160 * value / most
+        width = 130 * value / most
+        text = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
         parts.append(
-            f'<text x="0" y="{y + 14}">{escape(name[:34])}</text>'
-            f'<rect x="200" y="{y + 3}" width="{width:.1f}" height="13" fill="#0072b2"/>'
-            f'<text x="{204 + width:.1f}" y="{y + 14}">{value:,.4g}{unit}</text>'
+            f'<text x="0" y="{y + 14}">{escape(name[:38])}</text>'
+            f'<rect x="216" y="{y + 3}" width="{width:.1f}" height="13" fill="#0072b2"/>'
+            f'<text x="{220 + width:.1f}" y="{y + 14}">{text}{unit}</text>'
         )
     return "".join([*parts, "</svg></figure>"])

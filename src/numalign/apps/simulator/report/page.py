@@ -28,7 +28,6 @@ h1 { margin: 0; } h2 { margin: 2rem 0 .5rem; font-size: 1.15rem; } h3 { font-siz
 .soft { color: var(--soft); } .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 14px; }
 th, td { border: 1px solid var(--line); padding: .25rem .5rem; text-align: right; }
-td { white-space: nowrap; }
 th { background: var(--head); font-weight: 600; }
 th:first-child, td:first-child { text-align: left; }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(360px, 1fr)); gap: 1rem; }
@@ -37,7 +36,9 @@ figcaption { font-weight: 600; margin-bottom: .3rem; }
 svg { width: 100%; height: auto; } svg text { font-size: 11px; fill: var(--soft); }
 .legend svg { width: 26px; height: 8px; } .legend span { margin-right: 1.2rem; }
 .grid { stroke: var(--line); stroke-width: .6; }
-@media print { body { max-width: none; margin: 0; } figure { break-inside: avoid; } }
+@media print { body { max-width: none; margin: 0; font-size: 12px; }
+  table { font-size: 9.5px; } th, td { padding: .15rem .3rem; }
+  figure, tr { break-inside: avoid; } .charts { grid-template-columns: repeat(2, 1fr); } }
 """
 
 _COLUMNS: Final = (
