@@ -31,6 +31,8 @@ def test_decisions_are_there_after_a_kill_and_so_is_what_would_help():
             lambda: any(m.get("why") for m in moments(agent, 3)), "the reason of the refusal"
         )
         before = moments(agent, 3)
+        saved = agent.state / "refusals.json"
+        agent.until(lambda: saved.exists() and refused["uid"] in saved.read_text(), "the file")
         agent.kill()
         agent.start()
         after = moments(agent, len(before) + 1)

@@ -285,6 +285,6 @@ def test_nobody_is_kept_out(page, scheme, width):
 
 def test_print_shows_every_host(page):
     page.emulate_media(media="print")
-    page.wait_for_function(f"document.querySelectorAll('.host').length === {HOSTS + 1}")
+    page.wait_for_function("n => document.querySelectorAll('.host').length === n", arg=HOSTS + 1)
     page.emulate_media(media="screen")
-    page.wait_for_function("document.querySelectorAll('.host').length < 120")
+    page.wait_for_function("() => document.querySelectorAll('.host').length < 120")

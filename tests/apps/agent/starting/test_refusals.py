@@ -52,6 +52,9 @@ def test_a_start_takes_them_up(host, tmp_path):
     taken = started(host, tmp_path)
     assert taken.state.refusals == host.state.refusals and taken.notes() == ()
     assert taken.state.pods["p"].reason == "UnexpectedAdmissionError"
+    saved_first = [one.state for one in taken.effects if isinstance(one, ev.Save)]
+    assert saved_first, "the state that is saved is the agent's from then on"
+    assert all(state.refusals == host.state.refusals for state in saved_first)
 
 
 @pytest.mark.parametrize("content", [b"broken", None], ids=["damaged", "unreadable"])

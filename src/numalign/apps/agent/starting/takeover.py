@@ -99,6 +99,13 @@ def take_up(setup: AgentSetup, files: StateDirectory, runs: Runs | None, now: fl
         now=now,
     )
     state = replace(state, refusals=found.refusals)
+    # What is saved first is the state from then on: it must know them too.
+    effects = [
+        replace(one, state=replace(one.state, refusals=found.refusals))
+        if isinstance(one, events.Save)
+        else one
+        for one in effects
+    ]
     return TakenUp(found, state, effects, changed, is_afresh)
 
 
