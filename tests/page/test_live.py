@@ -103,6 +103,8 @@ def test_a_page_without_a_stream_asks_and_says_so(browser, host):
     for page in _without_stream(browser, host):
         assert "asked every 15 s" in page.inner_text("#live")
         assert page.is_hidden("#lost")
+        host.apply(pod("second", container(cpu="2")))
+        page.wait_for_selector(".row:has-text('second')", timeout=30_000)
 
 
 def _without_stream(browser, host):
