@@ -128,7 +128,7 @@ def test_48_descriptors_outlast_1200_idle_connections():
 
 
 def test_streams_of_strangers_leave_those_of_the_owner_alone():
-    with AgentProcess(arguments=TCP) as agent, crowd(agent, 40, "/events"):
+    with AgentProcess(arguments=TCP) as agent, crowd(agent, 100, "/events"):
         agent.until(lambda: tcp_status(agent, "/events") == b"503", "all streams to be taken")
         with socket.socket(socket.AF_UNIX) as own:
             own.settimeout(10)

@@ -37,6 +37,7 @@ def configure_logs() -> Callable[[], int]:
         processors=[
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.add_log_level,
+            structlog.processors.format_exc_info,
             structlog.processors.LogfmtRenderer(key_order=("timestamp", "level", "event")),
         ],
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),

@@ -102,7 +102,8 @@ def test_what_cannot_be_saved_is_refused_and_has_not_happened(plugin):
     assert answer.message.startswith(
         f"numalign: StateNotSaved: {state}/nri_state: cannot write it: No such file"
     )
-    assert "state_not_saved" in log.read_text()
+    # The log is written beside the plugin's loop.
+    until(lambda: "state_not_saved" in log.read_text(), "the log")
     state.with_name("gone").rename(state)
     assert created(3)[1] == "2,10", "nobody holds what was refused"
 

@@ -10,8 +10,9 @@ import pytest
 from tests.core.hosts import machine, settings
 
 from numalign.adapters.local.state_files import StateDirectory
+from numalign.apps.agent import driver
 from numalign.apps.agent.driver import Agent
-from numalign.apps.agent.events import RepairDue
+from numalign.apps.agent.events import ForgetPod, RepairDue
 from numalign.apps.agent.model import AgentSetup, AgentState
 from numalign.apps.agent.runtimes.decide_only import DecideOnly
 from numalign.apps.agent.saved import load
@@ -226,6 +227,37 @@ def test_an_effect_that_nobody_foresaw_is_a_problem_and_the_next_ones_are_carrie
         runtime.is_odd = False
         await agent.handle(RepairDue())
         assert agent.health() == []
+        loop.cancel()
+
+    asyncio.run(work())
+
+
+class Forgetful(DecideOnly):
+    """A runtime that does not foresee what keeps it from removing a pod, the first time."""
+
+    tries = 0
+
+    async def forget_pod(self, uid):
+        self.tries += 1
+        if self.tries == 1:
+            raise KeyError(uid)
+        await super().forget_pod(uid)
+
+
+def test_what_nobody_foresaw_while_a_pod_is_removed_is_tried_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(driver, "RETRY_SECONDS", 0.01)
+    runtime = Forgetful(tmp_path)
+    files = StateDirectory(tmp_path / "state")
+    files.prepare()
+
+    async def work():
+        agent = begun(files, runtime, memory=False)
+        loop = asyncio.create_task(agent.run())
+        await agent._carry_out([ForgetPod("gone")])
+        assert [text.partition(":")[0] for text in agent.health()] == ["forget gone"]
+        async with asyncio.timeout(10):
+            while runtime.tries < 2 or agent.health():
+                await asyncio.sleep(0.01)
         loop.cancel()
 
     asyncio.run(work())

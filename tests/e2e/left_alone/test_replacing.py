@@ -120,7 +120,7 @@ def test_a_pod_put_back_within_the_grace_period_comes_back(way, agent):
     agent.until(
         lambda: not is_ending(agent) and marks(agent) == {"own": "1"}, "the first to be back"
     )
-    assert agent.phase("own") == "Running"
+    agent.until(lambda: agent.phase("own") == "Running", "the agent to see it")
 
 
 def test_a_changed_pod_of_one_uid_is_replaced_also_with_other_containers(way, agent):

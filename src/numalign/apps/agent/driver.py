@@ -362,9 +362,13 @@ class Agent:
 
     @contextlib.contextmanager
     def _trying_again(self, what: str, event: events.Event) -> Iterator[None]:
-        """The same, with an event that leads to another try."""
-        with self._noting_refusals(what):
-            yield
+        """The same, with an event that leads to another try, also after what nobody foresaw."""
+        try:
+            with self._noting_refusals(what):
+                yield
+        except Exception as error:
+            self._problems[what] = f"{what}: {unexpected(error)}"
+            log.exception("effect_failed", what=what)
         if what in self._problems:
             asyncio.get_running_loop().call_later(RETRY_SECONDS, self._retry, what, event)
 
