@@ -28,7 +28,7 @@ hooks = "hooks"
 checks.use_after_free.enabled = false
 
 [[operations]]
-include-name = ["POST /pods", "POST /runs", "GET /pods/{uid}/log"]
+include-name = ["POST /pods", "POST /admission", "POST /runs", "GET /pods/{uid}/log"]
 checks.positive_data_acceptance.enabled = false
 """
 

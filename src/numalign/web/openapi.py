@@ -67,8 +67,11 @@ _MANIFEST: Final[Schema] = {
 _QUESTION: Final[Schema] = {
     "type": "object",
     "properties": {
-        "shape": {"type": "object", "additionalProperties": {"type": ["string", "integer"]}},
-        "manifest": _STRING,
+        "shape": {
+            "type": ["object", "null"],
+            "additionalProperties": {"type": ["string", "integer"]},
+        },
+        "manifest": {"type": ["string", "null"]},
         "name": {"type": "string", "maxLength": 253},
         "count": {"type": "integer", "minimum": 1, "maximum": COUNT_MAX},
         "search": {"type": "boolean"},
