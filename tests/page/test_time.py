@@ -79,6 +79,7 @@ def test_what_happens_meanwhile_waits_until_one_is_back(page, host):
 
 
 def test_charts_say_what_they_show_and_mark_the_moment(page):
+    page.wait_for_function("() => document.querySelector('.chart b').textContent === '12 of 31'")
     charts = each(page, ".chart svg", "e.getAttribute('aria-label')")
     assert [text.partition(":")[0] for text in charts] == [
         "CPUs given",

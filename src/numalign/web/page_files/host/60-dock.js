@@ -93,7 +93,8 @@ function podDetails(pod) {
     blocks.push(block('What is wrong', lines([pod.message, ...troubles(pod)].filter(Boolean), 'facts-list')));
   if (Object.keys(found.numalign.containers).length) blocks.push(placedBlock(pod));
   if (notes.length) blocks.push(block('Not carried out', lines(notes, 'facts-list')));
-  blocks.push(decisionBlock(pod));
+  // Beside a refusal its cause and what would help have the room.
+  if (pod.isRefused) blocks[0].append(...decisionBlock(pod).childNodes); else blocks.push(decisionBlock(pod));
   const body = make('div', '', 'blocks');
   body.append(...blocks);
   return [top, body];
