@@ -41,6 +41,7 @@ from numalign.adapters.processes.records import (
     Run,
     RunDirectory,
     RunSpec,
+    readable_runs,
     run_directories,
     spec_items,
 )
@@ -555,11 +556,11 @@ class ProcessRuntime:
 
     def uids(self) -> set[str]:
         """The pods of which there is a record, running or ended."""
-        return {record.pod_uid for _, record in run_directories(self._runs)}
+        return {record.pod_uid for _, record in readable_runs(self._runs)[0]}
 
     def containers_of(self, uid: str) -> list[str]:
         """The containers of a pod that have a record, running or ended."""
-        found = (record for _, record in run_directories(self._runs))
+        found = (record for _, record in readable_runs(self._runs)[0])
         return sorted({record.container for record in found if record.pod_uid == uid})
 
     # Drift.
@@ -681,7 +682,8 @@ class ProcessRuntime:
         """Forgets a container that has ended: its records and cgroups, but not its logs."""
         if (uid, name) in self._watched:
             raise PeerError(f"container {name} of pod {uid} still runs; stop it first")
-        for directory, record in list(run_directories(self._runs)):
+        # A directory without a record may be one that is being made beside this.
+        for directory, record in readable_runs(self._runs)[0]:
             if (record.pod_uid, record.container) == (uid, name):
                 self._remove_groups(record.qos, uid, name)
                 directory.remove()

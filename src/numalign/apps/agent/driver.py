@@ -402,6 +402,7 @@ class Agent:
             self.tell(events.ContainerPostponed(*where, error.reason, str(error), self._now()))
             return
         except (PeerError, OSError) as error:
+            log.warning("container_not_started", uid=where[0], name=where[1], error=str(error))
             self.tell(events.ContainerExited(*where, CANNOT_START_CODE, self._now(), str(error)))
             return
         except Exception as error:
