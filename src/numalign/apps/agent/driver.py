@@ -367,8 +367,7 @@ class Agent:
             with self._noting_refusals(what):
                 yield
         except Exception as error:
-            self._problems[what] = f"{what}: {unexpected(error)}"
-            log.exception("effect_failed", what=what)
+            self._problems[what] = f"{what}: {self._unforeseen(what, error)}"
         if what in self._problems:
             asyncio.get_running_loop().call_later(RETRY_SECONDS, self._retry, what, event)
 
